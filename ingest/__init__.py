@@ -1,0 +1,1 @@
+"""Documents become memories: walk → plan → parse → chunk → embed → write → switch → report."""

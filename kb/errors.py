@@ -1,0 +1,158 @@
+"""Everything that can go wrong, cut by who can act.
+
+    KbError                    unexpected                                  exit 1
+    ├── ConfigError            the operator must change settings           exit 2
+    ├── InputError             the caller must change the request          exit 2
+    │   ├── UnknownMemory
+    │   └── DocumentError      one document cannot be read or stored       (run exits 3)
+    ├── DependencyError        an outside service failed; retryable        exit 4
+    │   ├── LedgerUnavailable
+    │   ├── IndexUnavailable
+    │   └── EmbedderUnavailable
+    ├── Refused                a guard said no                             exit 5
+    │   ├── MassDelete
+    │   └── EmbedderChanged
+    ├── Locked                 another run holds the lock                  exit 75
+    └── IntegrityError         stored data breaks an invariant             exit 1
+        └── StaleRevision
+
+A class docstring is its default message. `hint` says what to do next and is shown on a line of its own.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    PARTIAL = 3
+    DEPENDENCY = 4
+    REFUSED = 5
+    LOCKED = 75
+
+
+class KbError(Exception):
+    """Something unexpected went wrong."""
+
+    exit_code = ExitCode.UNEXPECTED
+    hint = ""
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        super().__init__(message or (self.__doc__ or "").split("\n", 1)[0])
+        if hint:
+            self.hint = hint
+
+
+class ConfigError(KbError):
+    """A setting is missing or wrong."""
+
+    exit_code = ExitCode.USAGE
+    hint = "see `kb init` for a commented kb.toml, and `kb doctor`"
+
+
+class InputError(KbError):
+    """The request is not valid."""
+
+    exit_code = ExitCode.USAGE
+
+
+class UnknownMemory(InputError):  # noqa: N818 - reads as the condition it states
+    """There is no memory with this id."""
+
+    hint = "`kb memory list` shows ids"
+
+
+class FailureCode(StrEnum):
+    """Why one document was not ingested; documented in docs/reference/failures.md."""
+
+    EMPTY = "empty"  # no bytes, or only white space
+    NO_TEXT = "no_text"  # bytes but no text: scanned pages, images
+    ENCRYPTED = "encrypted"  # password or certificate needed
+    CORRUPT = "corrupt"  # truncated or not what its name says
+    UNSUPPORTED = "unsupported"  # no parser for this kind of file
+    LEGACY_FORMAT = "legacy_format"  # .doc, .ppt: convert first
+    ENCODING = "encoding"  # bytes fit no text encoding
+    TOO_LARGE = "too_large"  # over a size, ratio or chunk limit
+    TIMEOUT = "timeout"  # parser stopped at its wall-clock limit
+    OUT_OF_MEMORY = "out_of_memory"  # parser stopped at its memory limit
+    PERMISSION = "permission"  # the file may not be read
+    VANISHED = "vanished"  # gone, or changing, while it was read
+    FRONT_MATTER = "front_matter"  # a governed value is out of range
+    PARSER_ERROR = "parser_error"  # the parser raised something unforeseen
+    EMBED_FAILED = "embed_failed"  # the embedder refused this document's text
+    STORE_FAILED = "store_failed"  # ledger could not take this document
+
+
+class DocumentError(InputError):
+    """A document cannot be ingested."""
+
+    def __init__(self, code: FailureCode, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Cross the parser worker's pipe intact."""
+        return (_document_error, (self.code.value, str(self), self.hint))
+
+
+def _document_error(code: str, message: str, hint: str) -> DocumentError:
+    return DocumentError(FailureCode(code), message, hint=hint)
+
+
+class DependencyError(KbError):
+    """An outside service failed; the same call may succeed later."""
+
+    exit_code = ExitCode.DEPENDENCY
+    hint = "`kb doctor` checks each dependency"
+
+
+class LedgerUnavailable(DependencyError):  # noqa: N818
+    """The ledger's database cannot be reached or written."""
+
+
+class IndexUnavailable(DependencyError):  # noqa: N818
+    """The Milvus index cannot be reached."""
+
+
+class EmbedderUnavailable(DependencyError):  # noqa: N818
+    """The embedder cannot be reached or loaded."""
+
+
+class Refused(KbError):  # noqa: N818
+    """A guard refused the operation."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class MassDelete(Refused):
+    """The source lost so many documents that deleting them needs consent."""
+
+    hint = "check the folder; if the deletion is meant, repeat with --allow-mass-delete"
+
+
+class EmbedderChanged(Refused):
+    """The configured embedder is not the one the stored vectors came from."""
+
+    hint = "`kb reindex --embedder` re-embeds every memory with the configured embedder"
+
+
+class Locked(KbError):  # noqa: N818
+    """Another run holds the lock."""
+
+    exit_code = ExitCode.LOCKED
+    hint = "wait for the other run to end; the lock is freed by itself when its process ends"
+
+
+class IntegrityError(KbError):
+    """Stored data breaks an invariant."""
+
+    hint = "`kb reconcile` repairs the index from the ledger"
+
+
+class StaleRevision(IntegrityError):  # noqa: N818
+    """A memory changed since it was read; read again and repeat."""

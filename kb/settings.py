@@ -1,0 +1,153 @@
+"""Settings: command-line flag > `KB_*` environment > ./kb.toml > user config > default. Read once, at the top."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from kb.errors import ConfigError
+from kb.model import SourceClass
+from kb.trust import TrustPolicy
+
+PROJECT_FILE = "kb.toml"
+
+
+def default_data_dir() -> Path:
+    """Return where everything local lives when KB_DATA_DIR says nothing."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "kb"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "kb"
+
+
+def default_cache_dir() -> Path:
+    """Return where what can be built again lives (model files, vocabularies)."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "kb"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kb"
+
+
+def user_config() -> Path:
+    """Return the user's own kb.toml."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kb" / PROJECT_FILE
+
+
+class ClassSettings(BaseModel):
+    """Prior trust of one source class; what is not set keeps its default."""
+
+    model_config = ConfigDict(extra="forbid")
+    confidence: float | None = Field(None, ge=0, le=1)
+    verified: bool | None = None
+    hold_days: float | None = Field(None, ge=0, allow_inf_nan=False)
+    half_life_days: float | None = Field(None, gt=0, allow_inf_nan=False)
+    quarantined: bool | None = None
+
+
+class SourceSettings(BaseModel):
+    """One `[[sources]]` entry: a folder to keep in step."""
+
+    model_config = ConfigDict(extra="forbid")
+    path: Path
+    name: str = ""
+    trust: Literal["curated", "document"] = "document"
+
+
+class IngestSettings(BaseModel):
+    """Limits of ingestion."""
+
+    model_config = ConfigDict(extra="forbid")
+    target_tokens: int = Field(400, ge=64, le=8192, description="tokens (cl100k) a chunk aims at")
+    max_tokens: int = Field(512, ge=64, le=8192, description="tokens no chunk exceeds")
+    max_bytes: int = Field(50_000_000, gt=0, description="larger files are refused")
+    max_chunks: int = Field(20_000, gt=0, description="documents with more chunks are refused")
+    parse_seconds: float = Field(60.0, gt=0, description="wall-clock limit of one document's parsing")
+    parse_memory: int = Field(1_500_000_000, gt=0, description="bytes of memory the parser may use")
+    mass_delete_count: int = Field(10, ge=0, description="deletions up to this many never ask")
+    mass_delete_share: float = Field(0.10, ge=0, le=1, description="share of a source whose loss asks for consent")
+
+
+_DEFAULT_POLICIES = {
+    SourceClass.CURATED: TrustPolicy(confidence=0.95, verified=True, hold_days=180),
+    SourceClass.DOCUMENT: TrustPolicy(confidence=0.9),
+    SourceClass.PERSON: TrustPolicy(confidence=0.8),
+    SourceClass.AGENT: TrustPolicy(confidence=0.5, quarantined=True),
+    SourceClass.WEB: TrustPolicy(confidence=0.5, quarantined=True),
+    SourceClass.ANSWER: TrustPolicy(confidence=0.0, quarantined=True),
+}
+
+
+class Settings(BaseSettings):
+    """All settings of the product. Secrets print as asterisks."""
+
+    model_config = SettingsConfigDict(env_prefix="KB_", env_nested_delimiter="__", extra="forbid")
+
+    data_dir: Path = Field(default_factory=default_data_dir, description="everything local: ledger, index, locks")
+    cache_dir: Path = Field(default_factory=default_cache_dir, description="what can be built again: model files")
+    tenant: str = Field("default", min_length=1, max_length=64, description="tenant of commands that name none")
+    gate: float = Field(0.7, ge=0, le=1, description="effective confidence a memory must exceed to be retrieved")
+    ledger_url: SecretStr | None = Field(None, description="SQLAlchemy URL; unset: SQLite in data_dir")
+    index_uri: str | None = Field(None, description="Milvus URI; unset: Milvus Lite in data_dir")
+    index_token: SecretStr | None = Field(None, description="Milvus token, user:password or API key")
+    index_timeout: float = Field(10.0, gt=0, description="seconds one index call may take")
+    index_idle_seconds: float = Field(300.0, gt=0, description="the Lite server stops after this long without clients")
+    embedder: Literal["local", "openai"] = Field("local", description="local e5, or an OpenAI-compatible endpoint")
+    embedding_model: str = Field("text-embedding-3-small", description="model name at the OpenAI-compatible endpoint")
+    embedding_dim: int | None = Field(None, gt=0, description="dimension asked of the endpoint; unset: the model's own")
+    embedding_max_tokens: int = Field(8191, gt=0, description="tokens the endpoint's model accepts in one text")
+    openai_base_url: str | None = Field(None, description="base URL of the OpenAI-compatible endpoint")
+    openai_api_key: SecretStr | None = Field(None, description="its key")
+    telemetry_endpoint: str | None = Field(None, description="OTLP/HTTP base URL; unset: telemetry is off")
+    ingest: IngestSettings = IngestSettings()
+    trust: dict[SourceClass, ClassSettings] = Field(default_factory=dict)
+    sources: list[SourceSettings] = Field(default_factory=list)
+
+    @property
+    def policies(self) -> dict[SourceClass, TrustPolicy]:
+        """Trust policy of every source class: the default with what `[trust.<class>]` sets."""
+        merged = dict(_DEFAULT_POLICIES)
+        for source_class, changes in self.trust.items():
+            merged[source_class] = replace(merged[source_class], **changes.model_dump(exclude_none=True))
+        return merged
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the framework's signature; no .env is read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flag > environment > ./kb.toml > user config."""
+        files = (Path(PROJECT_FILE), user_config())
+        return (
+            init_settings,
+            env_settings,
+            *(TomlConfigSettingsSource(settings_cls, f) for f in files if f.is_file()),
+        )
+
+
+def load_settings(**flags: object) -> Settings:
+    """Return the settings, with the flags that were given (None: not given) on top.
+
+    Raises:
+        ConfigError: a value is wrong or a name unknown; the message lists each with where it stands.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type] # validated by pydantic
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
+        raise ConfigError("settings are not valid: " + "; ".join(lines)) from error
+    except ValueError as error:  # a toml file that does not parse
+        raise ConfigError(f"a settings file does not parse: {error}") from error
