@@ -46,10 +46,10 @@ class ClassSettings(BaseModel):
     """Prior trust of one source class; what is not set keeps its default."""
 
     model_config = ConfigDict(extra="forbid")
-    confidence: float | None = Field(None, ge=0, le=1)
+    confidence: float | None = Field(default=None, ge=0, le=1)
     verified: bool | None = None
-    hold_days: float | None = Field(None, ge=0, allow_inf_nan=False)
-    half_life_days: float | None = Field(None, gt=0, allow_inf_nan=False)
+    hold_days: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    half_life_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     quarantined: bool | None = None
 
 
@@ -66,14 +66,16 @@ class IngestSettings(BaseModel):
     """Limits of ingestion."""
 
     model_config = ConfigDict(extra="forbid")
-    target_tokens: int = Field(400, ge=64, le=8192, description="tokens (cl100k) a chunk aims at")
-    max_tokens: int = Field(512, ge=64, le=8192, description="tokens no chunk exceeds")
-    max_bytes: int = Field(50_000_000, gt=0, description="larger files are refused")
-    max_chunks: int = Field(20_000, gt=0, description="documents with more chunks are refused")
-    parse_seconds: float = Field(60.0, gt=0, description="wall-clock limit of one document's parsing")
-    parse_memory: int = Field(1_500_000_000, gt=0, description="bytes of memory the parser may use")
-    mass_delete_count: int = Field(10, ge=0, description="deletions up to this many never ask")
-    mass_delete_share: float = Field(0.10, ge=0, le=1, description="share of a source whose loss asks for consent")
+    target_tokens: int = Field(default=400, ge=64, le=8192, description="tokens (cl100k) a chunk aims at")
+    max_tokens: int = Field(default=512, ge=64, le=8192, description="tokens no chunk exceeds")
+    max_bytes: int = Field(default=50_000_000, gt=0, description="larger files are refused")
+    max_chunks: int = Field(default=20_000, gt=0, description="documents with more chunks are refused")
+    parse_seconds: float = Field(default=60.0, gt=0, description="wall-clock limit of one document's parsing")
+    parse_memory: int = Field(default=1_500_000_000, gt=0, description="bytes of memory the parser may use")
+    mass_delete_count: int = Field(default=10, ge=0, description="deletions up to this many never ask")
+    mass_delete_share: float = Field(
+        default=0.10, ge=0, le=1, description="share of a source whose loss asks for consent"
+    )
 
 
 _DEFAULT_POLICIES = {
@@ -93,20 +95,30 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(default_factory=default_data_dir, description="everything local: ledger, index, locks")
     cache_dir: Path = Field(default_factory=default_cache_dir, description="what can be built again: model files")
-    tenant: str = Field("default", min_length=1, max_length=64, description="tenant of commands that name none")
-    gate: float = Field(0.7, ge=0, le=1, description="effective confidence a memory must exceed to be retrieved")
-    ledger_url: SecretStr | None = Field(None, description="SQLAlchemy URL; unset: SQLite in data_dir")
-    index_uri: str | None = Field(None, description="Milvus URI; unset: Milvus Lite in data_dir")
-    index_token: SecretStr | None = Field(None, description="Milvus token, user:password or API key")
-    index_timeout: float = Field(10.0, gt=0, description="seconds one index call may take")
-    index_idle_seconds: float = Field(300.0, gt=0, description="the Lite server stops after this long without clients")
-    embedder: Literal["local", "openai"] = Field("local", description="local e5, or an OpenAI-compatible endpoint")
-    embedding_model: str = Field("text-embedding-3-small", description="model name at the OpenAI-compatible endpoint")
-    embedding_dim: int | None = Field(None, gt=0, description="dimension asked of the endpoint; unset: the model's own")
-    embedding_max_tokens: int = Field(8191, gt=0, description="tokens the endpoint's model accepts in one text")
-    openai_base_url: str | None = Field(None, description="base URL of the OpenAI-compatible endpoint")
-    openai_api_key: SecretStr | None = Field(None, description="its key")
-    telemetry_endpoint: str | None = Field(None, description="OTLP/HTTP base URL; unset: telemetry is off")
+    tenant: str = Field(default="default", min_length=1, max_length=64, description="tenant of commands that name none")
+    gate: float = Field(
+        default=0.7, ge=0, le=1, description="effective confidence a memory must exceed to be retrieved"
+    )
+    ledger_url: SecretStr | None = Field(default=None, description="SQLAlchemy URL; unset: SQLite in data_dir")
+    index_uri: str | None = Field(default=None, description="Milvus URI; unset: Milvus Lite in data_dir")
+    index_token: SecretStr | None = Field(default=None, description="Milvus token, user:password or API key")
+    index_timeout: float = Field(default=10.0, gt=0, description="seconds one index call may take")
+    index_idle_seconds: float = Field(
+        default=300.0, gt=0, description="the Lite server stops after this long without clients"
+    )
+    embedder: Literal["local", "openai"] = Field(
+        default="local", description="local e5, or an OpenAI-compatible endpoint"
+    )
+    embedding_model: str = Field(
+        default="text-embedding-3-small", description="model name at the OpenAI-compatible endpoint"
+    )
+    embedding_dim: int | None = Field(
+        default=None, gt=0, description="dimension asked of the endpoint; unset: the model's own"
+    )
+    embedding_max_tokens: int = Field(default=8191, gt=0, description="tokens the endpoint's model accepts in one text")
+    openai_base_url: str | None = Field(default=None, description="base URL of the OpenAI-compatible endpoint")
+    openai_api_key: SecretStr | None = Field(default=None, description="its key")
+    telemetry_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL; unset: telemetry is off")
     ingest: IngestSettings = IngestSettings()
     trust: dict[SourceClass, ClassSettings] = Field(default_factory=dict)
     sources: list[SourceSettings] = Field(default_factory=list)
