@@ -59,7 +59,7 @@ class ParsedDocument:
     Blocks are in order, do not overlap, and cover every character of `text` that is not white space.
 
     Args:
-        text: the whole text, Markdown in form whatever the file was; NFC, `\\n` line ends, no NUL.
+        text: the whole text, Markdown in form whatever the file was; NFC, line feeds only, no NUL.
         blocks: its blocks.
         title: from front matter, first heading, or document properties; never from the file's name. "" when there is none.
         front_matter: governed values and metadata the author wrote in the file (YAML front matter), unvalidated.
@@ -99,7 +99,7 @@ class Chunk:
 
 
 def embed_text(title: str, heading_path: tuple[str, ...], body: str) -> str:
-    """Return what is embedded for a passage: `title › H1 › H2`, a blank line, the body; a title equal to H1 stands once."""
+    """Return what is embedded for a passage: `title › H1 › H2`, a blank line, the body. A title equal to H1 stands once."""
     path = [part for part in (title, *heading_path) if part]
     if len(path) > 1 and path[0].casefold() == path[1].casefold():
         path = path[1:]

@@ -1,0 +1,319 @@
+"""One sync of one source: walk → plan → parse → chunk → embed → write → switch → report."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from ingest.plan import Action
+from ingest.prepare import Prepared, Preparer, pipeline_digest
+from ingest.report import FailureLine, Report, SkippedLine
+from ingest.store import Store
+from ingest.survey import Survey
+from kb.errors import DocumentError
+from kb.ledger.runs import RunStatus
+from kb.model import Failure, SourceRoot, Standing
+from kb.telemetry import Metric, Span, count, span
+from kb.trust import leaves_gate_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from ingest.plan import Item
+    from ingest.prepare import Parser
+    from ingest.survey import Planned, SyncOptions
+    from ingest.target import Target
+    from ingest.walk import Scan
+    from kb.memories import Memories
+    from kb.model import Document, Instant
+    from kb.settings import Settings
+
+GROUP_TEXTS = 192  # passages embedded, and then stored, together: a crash repeats at most this much embedding
+GROUP_DOCUMENTS = 64
+
+
+class Progress(Protocol):
+    """Is told how far a run is."""
+
+    def stage(self, name: str, total: int) -> None:
+        """A stage of `total` steps begins."""
+        ...
+
+    def advance(self, steps: int = 1) -> None:
+        """Steps of the current stage are done."""
+        ...
+
+
+class Sync:
+    """A sync of `target`: `preview` only looks, `run` also writes, under the source's lock."""
+
+    def __init__(
+        self,
+        memories: Memories,
+        target: Target,
+        options: SyncOptions,
+        settings: Settings,
+        *,
+        open_parser: Callable[[], AbstractContextManager[Parser]],
+        progress: Progress,
+    ) -> None:
+        self._memories = memories
+        self._ledger = memories.ledger
+        self._target = target
+        self._options = options
+        self._settings = settings
+        self._open_parser = open_parser
+        self._progress = progress
+        self._survey = Survey(
+            ledger=memories.ledger,
+            target=target,
+            options=options,
+            limits=settings.ingest,
+            policies=memories.policies,
+            pipeline=pipeline_digest(settings.ingest, memories.embedder.identity.model),
+        )
+        self._report = Report(source_name=target.name)
+
+    def plan(self) -> Planned:
+        """Return what a run would do now; raises MassDelete when it would be refused."""
+        return self._survey.plan()
+
+    @property
+    def source_name(self) -> str:
+        """Name of the source."""
+        return self._target.name
+
+    def preview(self, plan: Planned) -> Iterator[tuple[Item, Prepared | DocumentError]]:
+        """Yield every document to be parsed, prepared but neither embedded nor stored."""
+        with ExitStack() as stack:
+            preparer = self._preparer(stack)
+            for item in _to_prepare(plan.items):
+                yield item, self._attempt(preparer, plan, item)
+
+    def run(self) -> Report:
+        """Bring the store in step with the folder and say what was done.
+
+        Raises:
+            Locked: another run is syncing this source.
+            MassDelete: too much of the source is gone; nothing was changed.
+            EmbedderUnavailable: the run stops; what it has stored stays.
+            LedgerUnavailable: likewise.
+        """
+        began = self._memories.clock.now()
+        lock = f"ingest-{self._options.tenant}-{self._target.name}"
+        with self._ledger.lock(lock), span(Span.INGEST_RUN, source=self._target.name):
+            run_id = self._started(began)
+            store = Store(self._memories, self._options.tenant, self._target.name, run_id)
+            self._report.run_id = run_id
+            status = RunStatus.FAILED
+            try:
+                self._sync(store)
+                status = RunStatus.PARTIAL if self._report.failures else RunStatus.DONE
+            except KeyboardInterrupt:
+                status = RunStatus.INTERRUPTED
+                raise
+            finally:
+                self._finished(run_id, status, began)
+        return self._report
+
+    def _sync(self, store: Store) -> None:
+        known, documents = self._survey.known()
+        store.recover([*documents, *known.deleted.values()], self._memories.clock.now())
+        plan = self._survey.plan()
+        for skipped in plan.scan.skipped:
+            self._report.skip(SkippedLine(source=self._survey.source(skipped.relative), reason=skipped.reason))
+        self._settle(store, plan.items)
+        self._store_all(store, plan)
+        self._remove(store, plan.items)
+        self._renew(store, plan.items)
+        self._register(plan.scan)
+        drained = self._memories.projector.drain()
+        self._report.pending = drained.pending
+        if drained.problem:
+            self._report.notices.append(f"{drained.pending} changes wait for the index: {drained.problem}")
+
+    def _settle(self, store: Store, items: Sequence[Item]) -> None:
+        """Do what needs no parsing."""
+        for item in items:
+            document, seen = item.document, item.seen
+            if item.action is Action.FAILED_BEFORE and item.failure is not None:
+                f = item.failure
+                self._report.fail(FailureLine(source=f.source, code=f.code, message=f.message, hint=f.hint))
+            elif item.action is Action.KEEP:
+                self._report.documents["unchanged"] += 1
+            elif document is not None and seen is not None and item.action in (Action.TOUCH, Action.RENAME):
+                now = self._memories.clock.now()
+                document = replace(document, source=seen.source, size=seen.size, mtime_ns=seen.mtime_ns, updated_at=now)
+                self._readdress(store, item.action, document, now)
+
+    def _readdress(self, store: Store, action: Action, document: Document, now: Instant) -> None:
+        if action is Action.RENAME:
+            self._report.documents["renamed"] += 1
+            self._report.memories["unchanged"] += store.rename(document, now)
+        else:
+            self._report.documents["unchanged"] += 1
+            store.touch(document)
+
+    def _store_all(self, store: Store, plan: Planned) -> None:
+        todo = _to_prepare(plan.items)
+        if not todo:
+            return
+        self._memories.generations.ensured(self._memories.embedder.identity, self._memories.clock.now())
+        self._progress.stage("documents", len(todo))
+        group: list[Prepared] = []
+        with ExitStack() as stack:
+            preparer = self._preparer(stack)
+            for item in todo:
+                outcome = self._attempt(preparer, plan, item)
+                if isinstance(outcome, DocumentError):
+                    self._failed(store, item, outcome)
+                    self._progress.advance()
+                else:
+                    group.append(outcome)
+                if sum(len(p.change.texts) for p in group) >= GROUP_TEXTS or len(group) >= GROUP_DOCUMENTS:
+                    self._store_group(store, group)
+                    group = []
+        self._store_group(store, group)
+
+    def _store_group(self, store: Store, group: Sequence[Prepared]) -> None:
+        """Embed what a group of documents lacks, then store each document, then bring the index in step."""
+        if not group:
+            return
+        texts = {key: text for p in group for key, text in p.change.texts.items()}
+        with span(Span.INGEST_EMBED, texts=len(texts)):
+            embedded, refused = self._memories.embed(texts)
+        self._report.embedded += embedded
+        for p in group:
+            error = next((refused[key] for key in p.change.texts if key in refused), None)
+            if error is not None:
+                self._failed(store, p.item, error)
+            else:
+                store.apply(p.change, self._memories.clock.now())
+                self._stored(p)
+            self._progress.advance()
+        self._memories.projector.drain()
+
+    def _stored(self, prepared: Prepared) -> None:
+        change, report = prepared.change, self._report
+        report.documents[prepared.outcome] += 1
+        report.memories["added"] += len(change.added) + len(change.revived)
+        report.memories["superseded"] += len(change.superseded)
+        report.memories["unchanged"] += change.unchanged + len(change.changed) - len(change.revived)
+        source = change.document.source
+        report.warnings += [SkippedLine(source=source, reason=w) for w in prepared.warnings]
+        if change.reverify:
+            reason = f"{change.reverify} verified passages were replaced by new words that nobody has verified"
+            report.warnings.append(SkippedLine(source=source, reason=reason))
+        count(Metric.INGEST_DOCUMENTS, outcome=prepared.outcome)
+        count(Metric.INGEST_MEMORIES, len(change.added))
+
+    def _attempt(self, preparer: Preparer, plan: Planned, item: Item) -> Prepared | DocumentError:
+        file = plan.files[item.source]
+        try:
+            return preparer.prepared(item, file, plan.rules.of(file.relative), self._memories.clock.now())
+        except DocumentError as error:
+            return error
+
+    def _failed(self, store: Store, item: Item, error: DocumentError) -> None:
+        line = FailureLine(source=item.source, code=error.code.value, message=str(error), hint=error.hint)
+        self._report.fail(line)
+        store.fail(
+            Failure(
+                tenant=self._options.tenant,
+                root=self._target.name,
+                source=item.source,
+                raw=item.raw,
+                pipeline=self._survey.pipeline,
+                code=error.code.value,
+                message=str(error),
+                hint=error.hint,
+                failed_at=self._memories.clock.now(),
+            )
+        )
+
+    def _remove(self, store: Store, items: Sequence[Item]) -> None:
+        for item in items:
+            if item.action is Action.REMOVE and item.document is not None:
+                self._report.memories["superseded"] += store.remove(item.document, self._memories.clock.now())
+                self._report.documents["removed"] += 1
+
+    def _renew(self, store: Store, items: Sequence[Item]) -> None:
+        """Renew the memories of unchanged documents, and find when the first of the source leaves the gate."""
+        now = self._memories.clock.now()
+        kept = {i.document.id for i in items if i.document and i.action in (Action.KEEP, Action.TOUCH, Action.RENAME)}
+        with self._ledger.read() as tx:
+            memories = tx.memories.of_root(self._options.tenant, self._target.name, (Standing.ACTIVE,))
+        ours = [m for m in memories if m.doc_id in kept]
+        renewed = store.renew(ours, now)
+        self._report.memories["renewed"] += renewed
+        self._report.memories["unchanged"] += len(ours) - renewed
+        self._report.leaves_gate_at = self._first_to_leave(now)
+
+    def _first_to_leave(self, now: Instant) -> Instant | None:
+        with self._ledger.read() as tx:
+            memories = tx.memories.of_root(self._options.tenant, self._target.name, (Standing.ACTIVE,))
+        policies, gate = self._memories.policies, self._memories.gate
+        times = [leaves_gate_at(m.trust, gate, policies[m.source_class].half_life) for m in memories]
+        return min((t for t in times if t > now), default=None)
+
+    def _preparer(self, stack: ExitStack) -> Preparer:
+        return Preparer(
+            memories=self._memories,
+            parser=stack.enter_context(self._open_parser()),
+            given=self._options.given,
+            policies=self._memories.policies,
+            limits=self._settings.ingest,
+            tenant=self._options.tenant,
+            root=self._target.name,
+            gate=self._memories.gate,
+        )
+
+    def _register(self, scan: Scan) -> None:
+        """Keep the source, with the options of a run over all of it, for the next sync."""
+        options, now = self._options, self._memories.clock.now()
+        whole = not (self._target.single or self._target.prefix)
+        synced = now if whole and scan.complete and not self._report.failures else None
+        with self._ledger.write() as tx:
+            before = tx.sources.get(options.tenant, self._target.name)
+            if before is not None and not whole:
+                return
+            root = registered(self._target, options, before.registered_at if before else now)
+            tx.sources.put(replace(root, synced_at=synced or (before.synced_at if before else None)))
+
+    def _started(self, now: Instant) -> str:
+        run_id = uuid.uuid4().hex
+        with self._ledger.write() as tx:
+            tx.runs.start(run_id, kind="ingest", tenant=self._options.tenant, root=self._target.name, at=now)
+        return run_id
+
+    def _finished(self, run_id: str, status: RunStatus, began: Instant) -> None:
+        now = self._memories.clock.now()
+        self._report.seconds = (now - began) / 1000
+        with self._ledger.write() as tx:
+            tx.runs.finish(run_id, status, now, report=self._report.as_json())
+
+
+def _to_prepare(items: Sequence[Item]) -> list[Item]:
+    return [i for i in items if i.action in (Action.ADD, Action.CHANGE, Action.RECHECK)]
+
+
+def registered(target: Target, options: SyncOptions, at: Instant) -> SourceRoot:
+    """Return the source as it is kept: where it is, and what its documents are to be taken for."""
+    given = options.given
+    return SourceRoot(
+        name=target.name,
+        tenant=options.tenant,
+        location=str(target.location),
+        source_class=given.trust,
+        options={
+            "confidence": given.confidence,
+            "verified": given.verified,
+            "metadata": dict(given.metadata),
+            "include": list(options.include),
+            "exclude": list(options.exclude),
+        },
+        registered_at=at,
+    )

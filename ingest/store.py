@@ -1,0 +1,148 @@
+"""Writes of ingestion, each one ledger transaction: of old and new version exactly one is retrievable at any instant.
+
+A changed document takes two: *stage* puts its new passages into the ledger as staged and into the index as active,
+where the ledger still hides them; *switch* makes them current and supersedes the old ones in one transaction. A crash
+between the two leaves staged rows that the next run of this source clears.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ingest.version import due_for_renewal, ended
+from kb.model import FOREVER, Standing
+from kb.telemetry import Span, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ingest.version import VersionChange
+    from kb.ledger.ledger import LedgerTx
+    from kb.memories import Memories
+    from kb.model import Document, Failure, Instant, Memory
+
+
+class Store:
+    """The effects of one source's sync."""
+
+    def __init__(self, memories: Memories, tenant: str, root: str, run_id: str) -> None:
+        self._memories = memories
+        self._ledger = memories.ledger
+        self._tenant = tenant
+        self._root = root
+        self._run_id = run_id
+
+    def apply(self, change: VersionChange, now: Instant) -> None:
+        """Store a document's version, visible at once as a whole."""
+        with span(Span.INGEST_SWITCH):
+            if change.is_switch:
+                change = self._staged(change, now)
+            self._switch(change, now)
+
+    def _staged(self, change: VersionChange, now: Instant) -> VersionChange:
+        """Write what comes, hidden by the ledger, to ledger and index; return the change that is left to switch."""
+        back = [m for m in change.changed if m.id in change.revived]
+        added = [replace(m, standing=Standing.STAGED) for m in change.added]
+        # A passage that comes back keeps its closed interval while staged, so that a crash can put it where it was.
+        hidden = [replace(m, standing=Standing.STAGED, valid_to=m.valid_from) for m in back]
+        with self._ledger.write() as tx:
+            tx.memories.add(added)
+            tx.memories.replace(hidden)
+            tx.outbox.mark([m.id for m in (*added, *hidden)], now)
+        self._memories.projector.project_staged([*added, *hidden])
+        return replace(
+            change,
+            added=(),
+            changed=(
+                *(m for m in change.changed if m.id not in change.revived),
+                *(replace(m, rev=m.rev + 1) for m in (*change.added, *back)),
+            ),
+        )
+
+    def _switch(self, change: VersionChange, now: Instant) -> None:
+        document = change.document
+        touched = (*change.added, *change.changed, *change.superseded)
+        with self._ledger.write() as tx:
+            before = tx.documents.get(document.id)
+            tx.documents.put(document)
+            if before is None or before.version != document.version:
+                if before is not None:
+                    tx.documents.close_version(document.id, before.version, now)
+                tx.documents.add_version(
+                    document.id,
+                    document.version,
+                    fingerprint=document.fingerprint,
+                    memory_ids=document.memory_ids,
+                    at=now,
+                    run_id=self._run_id,
+                )
+            tx.memories.add(change.added)
+            tx.memories.replace((*change.changed, *change.superseded))
+            tx.outbox.mark([m.id for m in touched], now)
+            tx.failures.clear(self._tenant, document.source)
+
+    def touch(self, document: Document) -> None:
+        """Note new size and times of a document whose bytes are the same."""
+        with self._ledger.write() as tx:
+            tx.documents.put(document)
+
+    def rename(self, document: Document, now: Instant) -> int:
+        """Give a document, and its memories, their new address; return how many memories moved."""
+        with self._ledger.write() as tx:
+            moved = [
+                replace(m, source=document.source, updated_at=now, rev=m.rev + 1)
+                for m in tx.memories.of_document(document.id)
+                if m.valid_to == FOREVER
+            ]
+            tx.documents.put(document)
+            tx.memories.replace(moved)
+            tx.outbox.mark([m.id for m in moved], now)
+            tx.failures.clear(self._tenant, document.source)
+        return len(moved)
+
+    def remove(self, document: Document, now: Instant) -> int:
+        """Supersede a deleted document's memories; return how many. The ledger keeps them, and the past finds them."""
+        with self._ledger.write() as tx:
+            lost = [
+                ended(m, now, "its document was deleted")
+                for m in tx.memories.of_document(document.id)
+                if m.valid_to == FOREVER
+            ]
+            tx.documents.put(replace(document, deleted_at=now, updated_at=now))
+            tx.documents.close_version(document.id, document.version, now)
+            tx.memories.replace(lost)
+            tx.outbox.mark([m.id for m in lost], now)
+            tx.failures.clear(self._tenant, document.source)
+        return len(lost)
+
+    def renew(self, memories: Sequence[Memory], now: Instant) -> int:
+        """Renew what is due among the memories of unchanged documents; return how many were."""
+        due = due_for_renewal(memories, self._memories.policies, self._memories.gate, now)
+        if due:
+            with self._ledger.write() as tx:
+                tx.memories.replace(due)
+                tx.outbox.mark([m.id for m in due], now)
+        return len(due)
+
+    def fail(self, failure: Failure) -> None:
+        """Keep a failure for the next run."""
+        with self._ledger.write() as tx:
+            tx.failures.record(failure)
+
+    def recover(self, documents: Sequence[Document], now: Instant) -> int:
+        """Clear what a crashed run of this source staged but never switched in; return how many rows."""
+        ours = {d.id for d in documents}
+        with self._ledger.write() as tx:
+            left = [m for m in tx.memories.get(tx.memories.staged()).values() if m.doc_id in ours]
+            _unstage(tx, left, now)
+        return len(left)
+
+
+def _unstage(tx: LedgerTx, left: Sequence[Memory], now: Instant) -> None:
+    """Drop rows that never were anything else, put back those that a version had superseded before."""
+    tx.memories.remove([m.id for m in left if m.valid_to == FOREVER])
+    tx.memories.replace(
+        [replace(m, standing=Standing.SUPERSEDED, updated_at=now, rev=m.rev + 1) for m in left if m.valid_to != FOREVER]
+    )
+    tx.outbox.mark([m.id for m in left], now)

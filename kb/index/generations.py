@@ -1,0 +1,133 @@
+"""Which collection is the current one: the ledger knows, the server holds it, a missing one is made again.
+
+Milvus Lite has neither alias nor rename, so a collection's name carries schema version, dimension and generation. A
+migration, or a new embedder, is a new generation filled from the ledger and then switched to in one ledger transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kb.errors import EmbedderChanged
+from kb.index.schema import collection_name
+from kb.ledger.collections import Collection, CollectionState
+
+if TYPE_CHECKING:
+    from kb.ledger import Ledger
+    from kb.ledger.ledger import LedgerTx
+    from kb.model import Instant
+    from kb.ports import EmbedderIdentity, Index
+
+
+class IndexServer(Protocol):
+    """Where collections live."""
+
+    def open(self, name: str, dim: int) -> Index:
+        """Return the index over an existing collection; connects at the first call."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether the collection exists."""
+        ...
+
+    def create(self, name: str, dim: int) -> None:
+        """Create the collection, empty; one that exists is left as it is."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Drop the collection; one that does not exist is no error."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+class Generations:
+    """The door to the current collection."""
+
+    def __init__(self, server: IndexServer, ledger: Ledger) -> None:
+        self.server = server
+        self._ledger = ledger
+        self._open: dict[str, Index] = {}
+
+    def current(self, tx: LedgerTx) -> Collection | None:
+        """Return the current collection's record, or None before the first write."""
+        return tx.collections.current()
+
+    def checked(self, identity: EmbedderIdentity) -> Collection | None:
+        """Return the current collection if `identity` may write and search it.
+
+        Raises:
+            EmbedderChanged: its vectors came from another model or have another dimension.
+        """
+        with self._ledger.read() as tx:
+            current = self.current(tx)
+        if current is not None and (current.model, current.dim) != (identity.model, identity.dim):
+            raise EmbedderChanged(
+                f"the stored vectors come from {current.model} ({current.dim} dimensions), "
+                f"the configured embedder is {identity.model} ({identity.dim})"
+            )
+        return current
+
+    def ensured(self, identity: EmbedderIdentity, now: Instant) -> Collection:
+        """Return the current collection, made when there is none.
+
+        Raises:
+            EmbedderChanged: as `checked`.
+        """
+        current = self.checked(identity)
+        if current is not None:
+            return current
+        with self._ledger.write() as tx:
+            current = self.current(tx)
+            if current is None:
+                current = first_generation(identity, now)
+                tx.collections.put(current)
+        return current
+
+    def index(self, collection: Collection, now: Instant) -> Index:
+        """Return the collection's index. One that the server lost is made anew and its rows queued for projection."""
+        known = self._open.get(collection.name)
+        if known is not None:
+            return known
+        if not self.server.has(collection.name):
+            self.server.create(collection.name, collection.dim)
+            with self._ledger.write() as tx:
+                tx.outbox.mark_everything(now)
+        opened = self._open[collection.name] = self.server.open(collection.name, collection.dim)
+        return opened
+
+    def forget(self, name: str) -> None:
+        """Stop using a collection that another process replaced."""
+        self._open.pop(name, None)
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self._open.clear()
+        self.server.close()
+
+
+def first_generation(identity: EmbedderIdentity, now: Instant) -> Collection:
+    """Return the record of a store's first collection."""
+    return Collection(
+        name=collection_name(identity.dim, 1),
+        model=identity.model,
+        dim=identity.dim,
+        generation=1,
+        state=CollectionState.CURRENT,
+        created_at=now,
+    )
+
+
+def next_generation(current: Collection, identity: EmbedderIdentity, now: Instant) -> Collection:
+    """Return the record of the collection that will replace `current`, still being built."""
+    generation = current.generation + 1
+    return Collection(
+        name=collection_name(identity.dim, generation),
+        model=identity.model,
+        dim=identity.dim,
+        generation=generation,
+        state=CollectionState.BUILDING,
+        created_at=now,
+    )

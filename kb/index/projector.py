@@ -1,0 +1,174 @@
+"""Keeps the index in step with the ledger.
+
+An outbox entry says "make the index agree with the ledger about this id": it is cleared only after the index has
+acknowledged, so a crash at any step repeats work and never loses it. One drainer at a time (a lock), or an older
+revision could overwrite a newer one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kb.errors import IndexUnavailable, IntegrityError, Locked
+from kb.ports import IndexRow
+from kb.telemetry import Metric, Span, count, span
+from kb.terms import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kb.index.generations import Generations
+    from kb.ledger import Ledger
+    from kb.ledger.collections import Collection
+    from kb.model import Json, Memory
+    from kb.ports import Clock, Index, Vector
+
+BATCH = 1000
+LOCK = "projector"
+WAIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What one drain did: entries applied, entries left, and why they were left ("" when none are)."""
+
+    applied: int = 0
+    pending: int = 0
+    problem: str = ""
+
+
+def index_row(memory: Memory, vector: Vector) -> IndexRow:
+    """Return the memory as the index holds it. A heading's words count as the passage's words."""
+    passage = memory.passage
+    searched = "\n".join((passage.title, *passage.heading_path, memory.text))
+    return IndexRow(
+        id=memory.id,
+        tenant=memory.tenant,
+        scope=memory.scope,
+        text=memory.text,
+        terms=terms(searched),
+        dense=vector,
+        birth=memory.trust.birth,
+        confidence=memory.trust.confidence,
+        verified=memory.trust.verified,
+        standing=memory.standing.number,
+        valid_from=memory.valid_from,
+        valid_to=memory.valid_to,
+        kind=memory.kind.value,
+        source_class=memory.source_class.value,
+        policy=memory.source_class.policy,
+        doc_id=memory.doc_id or "",
+        source=memory.source,
+        rev=memory.rev,
+        metadata=_readers_metadata(memory),
+    )
+
+
+def _readers_metadata(memory: Memory) -> dict[str, Json]:
+    """Return what other clients of the collection read; the three governed keys always come from the ledger."""
+    return {
+        **memory.metadata,
+        "confidence": memory.trust.confidence,
+        "verified": memory.trust.verified,
+        "source": memory.source,
+        "title": memory.passage.title,
+        "heading_path": list(memory.passage.heading_path),
+        "page": memory.passage.page,
+    }
+
+
+class Projector:
+    """Applies outbox entries, and the staged rows of a version about to be switched in, to the index."""
+
+    def __init__(self, ledger: Ledger, generations: Generations, clock: Clock) -> None:
+        self._ledger = ledger
+        self._generations = generations
+        self._clock = clock
+
+    def drain(self, progress: Callable[[int], None] = lambda _: None) -> Drained:
+        """Apply every pending entry. An index that cannot be reached leaves them for later: that is no error.
+
+        Args:
+            progress: told the number of entries applied, after each batch.
+        """
+        applied = 0
+        try:
+            with self._ledger.lock(LOCK, wait_seconds=WAIT_S), span(Span.INDEX_DRAIN):
+                while batch := self._apply_next():
+                    applied += batch
+                    progress(batch)
+        except (IndexUnavailable, Locked) as error:
+            return self._left(applied, str(error))
+        finally:
+            count(Metric.OUTBOX_DRAINED, applied)
+        return self._left(applied, "")
+
+    def project_staged(self, memories: Sequence[Memory]) -> bool:
+        """Write rows ahead of their switch; return whether the index took them (if not, the outbox will)."""
+        try:
+            with self._ledger.lock(LOCK, wait_seconds=WAIT_S):
+                current = self._current()
+                if current is None:
+                    return False
+                self._upsert(current, memories)
+        except (IndexUnavailable, Locked):
+            return False
+        return True
+
+    def _left(self, applied: int, problem: str) -> Drained:
+        with self._ledger.read() as tx:
+            pending, _ = tx.outbox.lag()
+        return Drained(applied=applied, pending=pending, problem=problem if pending else "")
+
+    def _current(self) -> Collection | None:
+        with self._ledger.read() as tx:
+            return self._generations.current(tx)
+
+    def _apply_next(self) -> int:
+        with self._ledger.read() as tx:
+            entries = tx.outbox.pending(BATCH)
+            if not entries:
+                return 0
+            ids = list(dict.fromkeys(id_ for _, id_ in entries))
+            memories = tx.memories.get(ids)
+            current = self._generations.current(tx)
+        if current is None:
+            return 0
+        indexed = [m for m in memories.values() if is_indexed(m)]
+        gone = [id_ for id_ in ids if id_ not in memories or not is_indexed(memories[id_])]
+        if indexed:
+            self._upsert(current, indexed)
+        if gone:
+            self._index(current).delete(gone)
+        with self._ledger.write() as tx:
+            tx.outbox.clear([seq for seq, _ in entries])
+        return len(entries)
+
+    def _upsert(self, current: Collection, memories: Sequence[Memory]) -> None:
+        upsert_memories(self._ledger, self._index(current), current.model, memories)
+
+    def _index(self, current: Collection) -> Index:
+        return self._generations.index(current, self._clock.now())
+
+
+def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence[Memory]) -> None:
+    """Write memories to an index with the vectors that the ledger keeps for `model`.
+
+    Raises:
+        IntegrityError: the ledger lacks a vector.
+    """
+    with ledger.read() as tx:
+        vectors = tx.embeddings.get(model, list({m.embed_hash for m in memories}))
+    lost = [m.id for m in memories if m.embed_hash not in vectors]
+    if lost:
+        raise IntegrityError(
+            f"{len(lost)} memories have no vector of {model}, the first is {lost[0]}",
+            hint="`kb reindex --embedder` embeds every memory again",
+        )
+    index.upsert([index_row(m, vectors[m.embed_hash]) for m in memories])
+
+
+def is_indexed(memory: Memory) -> bool:
+    """Return whether a memory has a row in the index: all but the retired, so that the past stays searchable."""
+    return memory.standing.value != "retired"

@@ -1,0 +1,227 @@
+"""The one door to memories: a change is one ledger transaction with its outbox entries; the index follows.
+
+Ledger first: what is acknowledged is in the ledger. An index that is away delays what can be found, never loses it.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kb.embedders import open_embedder
+from kb.embedders.cached import embedded
+from kb.errors import DocumentError, IndexUnavailable, InputError, UnknownMemory
+from kb.ids import embed_hash, note_id
+from kb.index.generations import Generations
+from kb.index.projector import Drained, Projector
+from kb.ledger import open_ledger
+from kb.model import Kind, Memory, Passage, Scope, SourceClass, Standing
+from kb.passages import embed_text, embedded_as
+from kb.ranking import Mode
+from kb.search import Searcher, SearchResult
+from kb.trust import prior
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kb.ledger import Ledger
+    from kb.model import Instant, Json, MemoryId
+    from kb.ports import Clock, Embedder, Vector
+    from kb.search import SearchRequest
+    from kb.settings import Settings
+    from kb.trust import TrustPolicy
+
+NOTE_BYTES = 8_192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A passage written by hand.
+
+    Args:
+        text: verbatim; at most 8,192 bytes of UTF-8.
+        tenant: whose.
+        by: PERSON or AGENT; an agent's note waits in quarantine.
+        source: URI it should be credited to; "" for `note://person` or `note://agent`.
+        scope: whose inside the tenant.
+        title: what it is about.
+        confidence: prior in [0, 1]; None for the class's own.
+        metadata: anything else, as JSON.
+    """
+
+    text: str
+    tenant: str
+    by: SourceClass = SourceClass.PERSON
+    source: str = ""
+    scope: Scope = field(default_factory=Scope)
+    title: str = ""
+    confidence: float | None = None
+    metadata: Mapping[str, Json] | None = None
+
+
+class Memories:
+    """Opened by `open_memories`; every room that adds, changes or finds memories comes through here."""
+
+    def __init__(
+        self, *, ledger: Ledger, generations: Generations, embedder: Embedder, settings: Settings, clock: Clock
+    ) -> None:
+        self.ledger = ledger
+        self.generations = generations
+        self.embedder = embedder
+        self.clock = clock
+        self.policies: Mapping[SourceClass, TrustPolicy] = settings.policies
+        self.gate = settings.gate
+        self.projector = Projector(ledger, generations, clock)
+        self._searcher = Searcher(ledger, self.policies, self.projector.drain)
+
+    @property
+    def embedder_notice(self) -> str:
+        """What the user should know about the embedder that runs; "" when it is the one configured."""
+        return str(getattr(self.embedder, "notice", ""))
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Return what may be retrieved for the question at this instant, best first.
+
+        Raises:
+            EmbedderChanged: the configured embedder is not the stored vectors' own.
+            IndexUnavailable: the index cannot be reached.
+        """
+        current = self.generations.checked(self.embedder.identity)
+        if current is None:
+            return SearchResult(hits=(), suppressed=(), arms=request.mode)
+        vector = None if request.mode is Mode.TEXT else self.embedder.queries([request.question])[0]
+        now = self.clock.now()
+        try:
+            return self._searcher.search(request, self.generations.index(current, now), vector, now)
+        except IndexUnavailable:
+            newer = self.generations.checked(self.embedder.identity)
+            if newer is None or newer.name == current.name:
+                raise
+            self.generations.forget(current.name)  # another process has reindexed meanwhile
+            return self._searcher.search(request, self.generations.index(newer, now), vector, now)
+
+    def add_note(self, note: Note) -> tuple[Memory, Drained]:
+        """Store a note and return it with the state of its projection. The same note twice is one memory.
+
+        Raises:
+            InputError: the text is empty or too long, or `by` is no author of notes.
+        """
+        now = self.clock.now()
+        memory = note_memory(note, self.policies, now)
+        self.generations.ensured(self.embedder.identity, now)
+        self.embed({memory.embed_hash: embedded_as(memory)})
+        with self.ledger.write() as tx:
+            known = tx.memories.get([memory.id]).get(memory.id)
+            if known is not None:
+                return known, Drained()
+            tx.memories.add([memory])
+            tx.outbox.mark([memory.id], now)
+        return memory, self.projector.drain()
+
+    def embed(
+        self, texts: Mapping[str, str], progress: Callable[[int], None] = lambda _: None
+    ) -> tuple[int, dict[str, DocumentError]]:
+        """Make sure that every text (by its hash) has a vector in the ledger.
+
+        Returns:
+            How many were really embedded, and the texts the embedder refuses, by hash.
+
+        Raises:
+            EmbedderUnavailable: nothing more can be embedded; what was, is kept.
+        """
+        result = embedded(_LedgerCache(self.ledger), self.embedder, texts, progress)
+        return result.embedded, dict(result.refused)
+
+    def get(self, id_: MemoryId, tenant: str) -> Memory:
+        """Return one memory.
+
+        Raises:
+            UnknownMemory: the tenant has none with this id.
+        """
+        with self.ledger.read() as tx:
+            memory = tx.memories.get([id_]).get(id_)
+        if memory is None or memory.tenant != tenant:
+            raise UnknownMemory(f"there is no memory {id_} in tenant {tenant}")
+        return memory
+
+    def page(
+        self,
+        tenant: str,
+        *,
+        after: str = "",
+        limit: int = 50,
+        standings: Sequence[Standing] = (),
+        kinds: Sequence[Kind] = (),
+    ) -> list[Memory]:
+        """Return memories of a tenant in id order, after the id `after`."""
+        with self.ledger.read() as tx:
+            return tx.memories.page(after, limit, tenant=tenant, standings=tuple(standings), kinds=tuple(kinds))
+
+
+class _LedgerCache:
+    """The embedding cache, one short transaction a call, so that a long embedding run holds no lock."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def get(self, model: str, hashes: Sequence[str]) -> dict[str, Vector]:
+        with self._ledger.read() as tx:
+            return tx.embeddings.get(model, hashes)
+
+    def put(self, model: str, vectors: Mapping[str, Vector]) -> None:
+        with self._ledger.write() as tx:
+            tx.embeddings.put(model, vectors)
+
+
+def note_memory(note: Note, policies: Mapping[SourceClass, TrustPolicy], now: Instant) -> Memory:
+    """Return the memory that a note becomes at `now`. Pure."""
+    text = note.text.strip()
+    if not text:
+        raise InputError("the note is empty")
+    if len(text.encode()) > NOTE_BYTES:
+        hint = "put long texts in a file and `kb ingest` it"
+        raise InputError(f"the note is longer than {NOTE_BYTES:,} bytes", hint=hint)
+    if note.by not in (SourceClass.PERSON, SourceClass.AGENT):
+        raise InputError(f"a note is by a person or an agent, not {note.by.value}")
+    policy = policies[note.by]
+    if note.confidence is not None:
+        policy = replace(policy, confidence=note.confidence)
+    source = note.source or f"note://{note.by.value}"
+    return Memory(
+        id=note_id(note.tenant, source, text),
+        tenant=note.tenant,
+        kind=Kind.NOTE,
+        source_class=note.by,
+        source=source,
+        text=text,
+        trust=prior(policy, now),
+        standing=Standing.QUARANTINED if policy.quarantined else Standing.ACTIVE,
+        standing_reason="waits for corroboration or verification" if policy.quarantined else "",
+        passage=Passage(title=note.title, end=len(text)),
+        scope=note.scope,
+        embed_hash=embed_hash(embed_text(note.title, (), text)),
+        valid_from=now,
+        created_at=now,
+        updated_at=now,
+        metadata=dict(note.metadata or {}),
+    )
+
+
+@contextmanager
+def open_memories(settings: Settings, clock: Clock) -> Iterator[Memories]:
+    """Open ledger, index and embedder as the settings say, and close them after. Each connects when first used."""
+    from kb.index.milvus import open_server  # noqa: PLC0415 - the vendor costs seconds; many commands never search
+
+    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
+    ledger = open_ledger(url, data_dir=settings.data_dir)
+    try:
+        generations = Generations(open_server(settings), ledger)
+        try:
+            yield Memories(
+                ledger=ledger, generations=generations, embedder=open_embedder(settings), settings=settings, clock=clock
+            )
+        finally:
+            generations.close()
+    finally:
+        ledger.close()

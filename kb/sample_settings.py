@@ -1,0 +1,62 @@
+"""The commented kb.toml that `kb init` writes, made from the settings themselves so that it never falls behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from kb.settings import IngestSettings, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic.fields import FieldInfo
+
+_TABLES = ("ingest", "trust", "sources")
+_HEAD = """\
+# kb settings. Order of precedence: command-line flag > KB_* environment variable > this file > user config > default.
+# Every line shows the default; remove the leading `#` from what you change.
+# Secrets are better kept in the environment: KB_LEDGER_URL, KB_INDEX_TOKEN, KB_OPENAI_API_KEY.
+"""
+_SOURCES = """
+# Folders to keep in step: `kb ingest` without a path syncs them all.
+# [[sources]]
+# path = "./docs"
+# name = "docs"
+# trust = "document"        # or "curated": verified, held for 180 days
+"""
+
+
+def commented_toml() -> str:
+    """Return the text of a kb.toml in which every setting stands, commented out, with its default."""
+    lines = [_HEAD]
+    for name, field in Settings.model_fields.items():
+        if name not in _TABLES:
+            lines += _setting(name, field)
+    lines += ["", "# [ingest]"]
+    for name, field in IngestSettings.model_fields.items():
+        lines += _setting(name, field)
+    lines += list(_trust())
+    return "\n".join(lines) + "\n" + _SOURCES
+
+
+def _setting(name: str, field: FieldInfo) -> list[str]:
+    default = field.get_default(call_default_factory=True)
+    shown = "unset" if default is None or isinstance(default, SecretStr) else _toml(default)
+    return [f"# {field.description}", f"# {name} = {shown}"]
+
+
+def _trust() -> Iterator[str]:
+    yield ""
+    yield "# Prior trust of each source class."
+    for source_class, policy in Settings.model_construct(trust={}).policies.items():
+        yield f"# [trust.{source_class.value}]"
+        for name in ("confidence", "verified", "hold_days", "half_life_days", "quarantined"):
+            yield f"# {name} = {_toml(getattr(policy, name))}"
+
+
+def _toml(value: object) -> str:
+    return json.dumps(str(value) if isinstance(value, Path) else value)

@@ -1,0 +1,283 @@
+"""Search: the gate inside the index, every hit confirmed by the ledger, and what the gate stopped explained.
+
+The index may run ahead of the ledger (rows staged before a switch) or behind it (outbox not drained). So a hit counts
+only if the ledger, in one read transaction, says that it may be retrieved now; and when a hit turns out to have been
+superseded meanwhile, the search is repeated, because its successor's row was in the index before the switch. That is
+why a search shows one version of a document at every instant: never both, never neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kb.errors import InputError
+from kb.model import FOREVER, Scope, Standing
+from kb.ports import Criteria
+from kb.ranking import Fusion, Mode, ranked
+from kb.telemetry import Metric, Span, count, span
+from kb.terms import Script, query_terms, script_of
+from kb.trust import effective, gate_clauses, passes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kb.ledger import Ledger
+    from kb.model import Instant, Kind, Memory, MemoryId, SourceClass
+    from kb.ports import Candidate, Index, Vector
+    from kb.trust import TrustPolicy
+
+MAX_K = 1000
+MAX_ROUNDS = 6
+POOL_FLOOR = 50
+POOL_FACTOR = 4
+MAX_POOL = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """What is asked.
+
+    Args:
+        question: the words.
+        tenant: whose memories.
+        k: hits wanted, 1 to 1000.
+        gate: effective confidence to exceed, in [0, 1].
+        at: instant to answer for; None is now. In the past, what was valid then; in the future, today's rows decayed.
+        mode: arms used.
+        fusion: how the arms are fused.
+        scope: whose memories inside the tenant.
+        kinds: kinds allowed; empty for all.
+        sources: source URIs allowed; empty for all.
+        doc_ids: documents allowed; empty for all.
+        metadata: values that must be equal.
+        explain: whether to look for what the gate stopped, which asks the index twice more.
+    """
+
+    question: str
+    tenant: str
+    k: int = 5
+    gate: float = 0.7
+    at: Instant | None = None
+    mode: Mode = Mode.HYBRID
+    fusion: Fusion = Fusion.MINMAX
+    scope: Scope = field(default_factory=Scope)
+    kinds: tuple[Kind, ...] = ()
+    sources: tuple[str, ...] = ()
+    doc_ids: tuple[str, ...] = ()
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    explain: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.question.strip():
+            raise InputError("the question is empty")
+        if not 1 <= self.k <= MAX_K:
+            raise InputError(f"k is {self.k}; it must be between 1 and {MAX_K}")
+        if not 0.0 <= self.gate <= 1.0:
+            raise InputError(f"gate is {self.gate}; it must be between 0 and 1")
+        if self.at is not None and not 0 <= self.at < FOREVER:
+            raise InputError("the instant asked for is out of range")
+
+
+class Stopped(StrEnum):
+    """Why a memory that matched was not retrieved."""
+
+    QUARANTINED = "quarantined"  # waits for corroboration or verification
+    FADED = "faded"  # was above the gate, has decayed below it
+    LOW_CONFIDENCE = "low_confidence"  # was never above this gate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A retrieved memory."""
+
+    memory: Memory
+    score: float  # fused, in [0, 1]
+    effective_confidence: float
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    """A memory that would have been among the hits, had the gate let it pass."""
+
+    memory: Memory
+    score: float
+    effective_confidence: float
+    reason: Stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """Hits best first, and what the gate stopped. `arms` says which arms decided the ranking."""
+
+    hits: tuple[Hit, ...]
+    suppressed: tuple[Suppressed, ...]
+    arms: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arms:
+    dense: list[Candidate]
+    text: list[Candidate]
+
+
+class Searcher:
+    """Runs searches over one index and one ledger."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        policies: Mapping[SourceClass, TrustPolicy],
+        catch_up: Callable[[], object],
+    ) -> None:
+        self._ledger = ledger
+        self._policies = policies
+        self._catch_up = catch_up
+
+    def search(self, request: SearchRequest, index: Index, vector: Vector | None, now: Instant) -> SearchResult:
+        """Return hits and suppression for a request whose question is embedded as `vector` (None in text mode)."""
+        at = now if request.at is None else request.at
+        with span(Span.SEARCH, k=request.k, mode=request.mode.value):
+            criteria = self._criteria(request, at, now)
+            hits, arms, mode = self._confirmed(request, criteria, index, vector, at, past=at < now)
+            suppressed = self._suppressed(request, criteria, index, vector, at, arms) if request.explain else ()
+        count(Metric.SEARCHES)
+        count(Metric.SUPPRESSED, len(suppressed))
+        return SearchResult(hits=tuple(hits), suppressed=suppressed, arms=mode)
+
+    def _criteria(self, request: SearchRequest, at: Instant, now: Instant) -> Criteria:
+        past = at < now
+        return Criteria(
+            tenant=request.tenant,
+            scope=request.scope,
+            standings=(Standing.ACTIVE, Standing.SUPERSEDED) if past else (Standing.ACTIVE,),
+            gate=gate_clauses(request.gate, at, self._policies),
+            valid_at=at if past else None,
+            kinds=request.kinds,
+            sources=request.sources,
+            doc_ids=request.doc_ids,
+            metadata=request.metadata,
+        )
+
+    def _confirmed(
+        self,
+        request: SearchRequest,
+        criteria: Criteria,
+        index: Index,
+        vector: Vector | None,
+        at: Instant,
+        *,
+        past: bool,
+    ) -> tuple[list[Hit], _Arms, Mode]:
+        pool = min(MAX_POOL, max(POOL_FLOOR, POOL_FACTOR * request.k))
+        known_stale: set[MemoryId] = set()
+        for _ in range(MAX_ROUNDS):
+            arms = _ask(request, criteria, index, vector, pool)
+            mode, ranking = self._ranking(request, arms)
+            hits, stale = self._confirm(request, ranking, at, past=past)
+            if stale - known_stale:  # moved on meanwhile: their successors are in the index by now
+                known_stale |= stale
+                self._catch_up()
+                continue
+            if len(hits) < request.k and len(ranking) >= pool and pool < MAX_POOL:
+                pool = min(MAX_POOL, pool * POOL_FACTOR)  # rows the ledger hides took the places
+                continue
+            break
+        return hits, arms, mode
+
+    def _ranking(self, request: SearchRequest, arms: _Arms) -> tuple[Mode, list[tuple[MemoryId, float]]]:
+        mode = request.mode
+        if mode is Mode.HYBRID and arms.dense and self._scripts_differ(request.question, arms.dense[: request.k]):
+            mode = Mode.DENSE  # BM25 across scripts finds only chance matches
+        text = [] if mode is Mode.DENSE else arms.text
+        return mode, ranked(arms.dense, text, request.fusion)
+
+    def _scripts_differ(self, question: str, nearest: Sequence[Candidate]) -> bool:
+        asked = script_of(question)
+        if asked is Script.NONE:
+            return False
+        with self._ledger.read() as tx:
+            found = [script_of(m.text) for m in tx.memories.get([c.id for c in nearest]).values()]
+        other = sum(s not in (asked, Script.NONE) for s in found)
+        return other * 2 > len(found)
+
+    def _confirm(
+        self, request: SearchRequest, ranking: Sequence[tuple[MemoryId, float]], at: Instant, *, past: bool
+    ) -> tuple[list[Hit], set[MemoryId]]:
+        """Return the first k that the ledger confirms, and those before the last of them that it has superseded."""
+        hits: list[Hit] = []
+        stale: set[MemoryId] = set()
+        step = request.k + 10
+        with self._ledger.read() as tx:
+            for start in range(0, len(ranking), step):
+                batch = ranking[start : start + step]
+                memories = tx.memories.get([id_ for id_, _ in batch])
+                for id_, score in batch:
+                    memory = memories.get(id_)
+                    if memory is not None and self._may_show(memory, request, at, past=past):
+                        hits.append(self._hit(memory, score, at))
+                        if len(hits) == request.k:
+                            return hits, stale
+                    elif memory is None or memory.standing is Standing.SUPERSEDED:
+                        stale.add(id_)
+        return hits, stale
+
+    def _may_show(self, memory: Memory, request: SearchRequest, at: Instant, *, past: bool) -> bool:
+        standings = (Standing.ACTIVE, Standing.SUPERSEDED) if past else (Standing.ACTIVE,)
+        half_life = self._policies[memory.source_class].half_life
+        return (
+            memory.tenant == request.tenant
+            and memory.standing in standings
+            and (not past or memory.valid_from <= at < memory.valid_to)
+            and passes(memory.trust, request.gate, at, half_life)
+        )
+
+    def _hit(self, memory: Memory, score: float, at: Instant) -> Hit:
+        c = effective(memory.trust, at, self._policies[memory.source_class].half_life)
+        reasons = [f"confidence {memory.trust.confidence:.2f}, now {c:.2f}", memory.source_class.value]
+        if memory.trust.verified:
+            reasons.append("verified")
+        return Hit(memory=memory, score=score, effective_confidence=c, reasons=tuple(reasons))
+
+    def _suppressed(
+        self, request: SearchRequest, criteria: Criteria, index: Index, vector: Vector | None, at: Instant, arms: _Arms
+    ) -> tuple[Suppressed, ...]:
+        """Return what the gate, or quarantine, kept out of the first k."""
+        standings = (*criteria.standings, Standing.QUARANTINED)
+        faded = _ask(request, replace(criteria, gated_out=True), index, vector, request.k)
+        waiting = _ask(
+            request, replace(criteria, standings=(Standing.QUARANTINED,), gate=None), index, vector, request.k
+        )
+        together = _Arms(
+            dense=[*arms.dense, *faded.dense, *waiting.dense], text=[*arms.text, *faded.text, *waiting.text]
+        )
+        _, ranking = self._ranking(request, together)
+        stopped = {c.id for found in (faded, waiting) for c in (*found.dense, *found.text)}
+        scores = dict(ranking[: request.k])
+        with self._ledger.read() as tx:
+            memories = tx.memories.get([id_ for id_ in scores if id_ in stopped])
+        found_out = (
+            self._explained(m, scores[m.id], request.gate, at)
+            for m in memories.values()
+            if m.tenant == request.tenant and m.standing in standings
+        )
+        return tuple(sorted((s for s in found_out if s is not None), key=lambda s: -s.score))
+
+    def _explained(self, memory: Memory, score: float, gate: float, at: Instant) -> Suppressed | None:
+        half_life = self._policies[memory.source_class].half_life
+        if memory.standing is Standing.QUARANTINED:
+            reason = Stopped.QUARANTINED
+        elif passes(memory.trust, gate, at, half_life):
+            return None
+        else:
+            reason = Stopped.FADED if memory.trust.confidence > gate else Stopped.LOW_CONFIDENCE
+        c = effective(memory.trust, at, half_life)
+        return Suppressed(memory=memory, score=score, effective_confidence=c, reason=reason)
+
+
+def _ask(request: SearchRequest, criteria: Criteria, index: Index, vector: Vector | None, k: int) -> _Arms:
+    dense = index.dense(vector, criteria, k) if vector is not None and request.mode is not Mode.TEXT else []
+    words = query_terms(request.question) if request.mode is not Mode.DENSE else ""
+    return _Arms(dense=dense, text=index.sparse(words, criteria, k) if words else [])

@@ -1,0 +1,102 @@
+"""The `kb` command: assembles the groups and turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from kb_cli import care, ingest, init, memory, render, search, session, store
+
+app = typer.Typer(
+    name="kb",
+    help="Trustworthy memory for RAG and agents: documents in, governed search out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init")(init.init)
+app.command("ingest")(ingest.ingest)
+app.command("search")(search.search)
+app.command("status")(care.status)
+app.command("doctor")(care.doctor)
+app.command("reindex")(care.reindex)
+app.command("reconcile")(care.reconcile)
+app.add_typer(memory.app, name="memory")
+app.add_typer(store.app, name="store")
+
+INTERRUPTED = 130
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        render.say(version("kbwarden"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    data_dir: Annotated[
+        str | None, typer.Option("--data-dir", help="Folder of everything local; default: KB_DATA_DIR.")
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option("--log-level", help="debug, info, warning or error; to stderr.")
+    ] = "warning",
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+    del version
+    if data_dir is not None:
+        session.set_data_dir(data_dir)
+    from kb import log
+
+    if log_level not in log.LEVELS:
+        raise typer.BadParameter(f"{log_level!r} is none of {', '.join(log.LEVELS)}", param_hint="--log-level")
+    log.configure(log_level)
+
+
+def main() -> None:
+    """Run the command line and exit with a documented code."""
+    from kb import telemetry
+    from kb.errors import ExitCode, KbError
+
+    as_json = "--json" in sys.argv[1:]
+    try:
+        code = app(standalone_mode=False)
+    except KbError as error:
+        render.fail(error, as_json=as_json)
+        code = int(error.exit_code)
+    except typer.Exit as stop:
+        code = stop.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        render.tell("interrupted; what was stored stays, the next run goes on from there")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
+        code = int(ExitCode.DONE)
+    except Exception as error:  # noqa: BLE001 - the one place where the unforeseen ends, with its trace on request
+        code = _unforeseen(error, as_json=as_json)
+    finally:
+        telemetry.shutdown()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unforeseen(error: Exception, *, as_json: bool) -> int:
+    from kb.errors import ExitCode, KbError
+
+    if (usage := getattr(error, "exit_code", None)) == ExitCode.USAGE and hasattr(error, "show"):
+        error.show()  # a usage error of the command-line library
+        return int(usage)
+    from kb.log import get_logger
+
+    get_logger().debug("command_failed", exc_info=error)
+    hint = "this is a defect; `kb --log-level debug …` shows where"
+    render.fail(KbError(f"{type(error).__name__}: {error}", hint=hint), as_json=as_json)
+    return int(ExitCode.UNEXPECTED)

@@ -1,0 +1,44 @@
+"""`kb store`: the index server of the embedded default."""
+
+from __future__ import annotations
+
+import typer
+
+from kb_cli import render
+from kb_cli.session import AsJson, settings_of
+
+app = typer.Typer(help="The index server of the embedded default.", no_args_is_help=True)
+
+
+@app.command("status")
+def status(as_json: AsJson = False) -> None:
+    """Say whether the Milvus Lite server runs, for whom, and how large its file is."""
+    from dataclasses import asdict
+
+    from kb.index.lite import lite_server
+
+    settings = settings_of()
+    if settings.index_uri:
+        shown = {"running": None, "uri": settings.index_uri, "owned": False}
+    else:
+        shown = {**asdict(lite_server(settings).status()), "owned": True}
+    if as_json:
+        render.emit_json(shown)
+    else:
+        render.say(*(f"{key:12}{value}" for key, value in shown.items()))
+
+
+@app.command("stop")
+def stop(as_json: AsJson = False) -> None:
+    """Stop the Milvus Lite server; the next command that needs it starts it again."""
+    from kb.errors import ConfigError
+    from kb.index.lite import lite_server
+
+    settings = settings_of()
+    if settings.index_uri:
+        raise ConfigError("the index is not ours to stop", hint=f"it runs at {settings.index_uri}")
+    stopped = lite_server(settings).stop()
+    if as_json:
+        render.emit_json({"stopped": stopped})
+    else:
+        render.say("stopped" if stopped else "it was not running")

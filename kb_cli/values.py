@@ -1,0 +1,71 @@
+"""Values as people type them on a command line, made into typed ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kb.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kb.model import Instant, Json
+
+_RELATIVE = re.compile(r"([+-])(\d{1,6})([dhm])")
+_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000}
+
+
+def instant(text: str, now: Instant) -> Instant:
+    """Return the instant that `text` names: ISO 8601 (UTC where it names no zone), or relative to `now` like -7d, +12h.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if match := _RELATIVE.fullmatch(text.strip()):
+        sign, amount, unit = match.groups()
+        return now + int(f"{sign}{amount}") * _MS[unit]
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InputError(f"{text!r} is no instant", hint="write 2026-03-01, 2026-03-01T12:00Z, -7d or +30d") from None
+    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def pairs(texts: Sequence[str]) -> dict[str, Json]:
+    """Return `key=value` texts as a mapping; a value that is JSON is taken as JSON, any other as text.
+
+    Raises:
+        InputError: a text has no `=`, or no key.
+    """
+    result: dict[str, Json] = {}
+    for text in texts:
+        key, mark, value = text.partition("=")
+        if not mark or not key.strip():
+            raise InputError(f"{text!r} is not key=value")
+        try:
+            result[key.strip()] = json.loads(value, parse_constant=_no_constant)
+        except ValueError:
+            result[key.strip()] = value
+    return result
+
+
+def scalar_pairs(texts: Sequence[str]) -> dict[str, str | int | float | bool]:
+    """Return `key=value` texts whose values are text, numbers or booleans.
+
+    Raises:
+        InputError: a value is something else.
+    """
+    scalars: dict[str, str | int | float | bool] = {}
+    for key, value in pairs(texts).items():
+        if not isinstance(value, (str, int, float, bool)):
+            raise InputError(f"{key}: only text, numbers and booleans can be compared")
+        scalars[key] = value
+    return scalars
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(name)  # NaN and Infinity are no JSON; they stay text
