@@ -83,7 +83,7 @@ class Preparer:
         prior = document_prior(self.policies, self.given, sidecar, front)
         title = prior.title or parsed.title
         with span(Span.INGEST_CHUNK):
-            chunks = self._chunks(replace(parsed, title=title))
+            chunks = self.chunks(replace(parsed, title=title))
         fingerprint = Fingerprint(
             raw=raw_digest(data),
             content=content_digest(title, chunks),
@@ -101,7 +101,12 @@ class Preparer:
             item=item, change=change, outcome=outcome_of(old, document), tokens=tokens, warnings=parsed.warnings
         )
 
-    def _chunks(self, parsed: ParsedDocument) -> tuple[Chunk, ...]:
+    def chunks(self, parsed: ParsedDocument) -> tuple[Chunk, ...]:
+        """Return a document's chunks within the limits of the settings and of the embedder.
+
+        Raises:
+            DocumentError: there are too many.
+        """
         embedder = self.memories.embedder
         limits = ChunkLimits(
             target=self.limits.target_tokens, maximum=self.limits.max_tokens, embed_maximum=embedder.max_tokens

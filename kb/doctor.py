@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.errors import EmbedderChanged, KbError
+from kb.errors import KbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,13 +83,11 @@ def _embedder(memories: Memories) -> str:
 
 
 def _index(memories: Memories) -> str:
-    try:
-        current = memories.generations.ensured(memories.embedder.identity, memories.clock.now())
-    except EmbedderChanged:
-        with memories.ledger.read() as tx:
-            current = memories.generations.current(tx)
-    assert current is not None, "ensured or refused"
-    return f"{current.name}: {memories.generations.index(current, memories.clock.now()).count()} rows"
+    now = memories.clock.now()
+    with memories.ledger.read() as tx:
+        stored = memories.generations.current(tx)
+    current = stored or memories.generations.ensured(memories.embedder.identity, now)
+    return f"{current.name}: {memories.generations.index(current, now).count()} rows"
 
 
 def _lag(memories: Memories) -> str:

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kb.embedders import open_embedder
+from kb.embedders import notice_of
 from kb.embedders.cached import embedded
+from kb.embedders.lazy import LazyEmbedder
 from kb.errors import DocumentError, IndexUnavailable, InputError, UnknownMemory
 from kb.ids import embed_hash, note_id
 from kb.index.generations import Generations
 from kb.index.projector import Drained, Projector
+from kb.index.server import open_server
 from kb.ledger import open_ledger
 from kb.model import Kind, Memory, Passage, Scope, SourceClass, Standing
 from kb.passages import embed_text, embedded_as
@@ -78,7 +80,7 @@ class Memories:
     @property
     def embedder_notice(self) -> str:
         """What the user should know about the embedder that runs; "" when it is the one configured."""
-        return str(getattr(self.embedder, "notice", ""))
+        return notice_of(self.embedder)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Return what may be retrieved for the question at this instant, best first.
@@ -120,7 +122,7 @@ class Memories:
         return memory, self.projector.drain()
 
     def embed(
-        self, texts: Mapping[str, str], progress: Callable[[int], None] = lambda _: None
+        self, texts: Mapping[str, str], progress: Callable[[int, int], None] | None = None
     ) -> tuple[int, dict[str, DocumentError]]:
         """Make sure that every text (by its hash) has a vector in the ledger.
 
@@ -130,7 +132,7 @@ class Memories:
         Raises:
             EmbedderUnavailable: nothing more can be embedded; what was, is kept.
         """
-        result = embedded(_LedgerCache(self.ledger), self.embedder, texts, progress)
+        result = embedded(_LedgerCache(self.ledger), self.embedder, texts, progress=progress)
         return result.embedded, dict(result.refused)
 
     def get(self, id_: MemoryId, tenant: str) -> Memory:
@@ -211,16 +213,15 @@ def note_memory(note: Note, policies: Mapping[SourceClass, TrustPolicy], now: In
 @contextmanager
 def open_memories(settings: Settings, clock: Clock) -> Iterator[Memories]:
     """Open ledger, index and embedder as the settings say, and close them after. Each connects when first used."""
-    from kb.index.milvus import open_server  # noqa: PLC0415 - the vendor costs seconds; many commands never search
-
     url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
     ledger = open_ledger(url, data_dir=settings.data_dir)
     try:
         generations = Generations(open_server(settings), ledger)
+        with ledger.read() as tx:
+            current = generations.current(tx)
+        embedder = LazyEmbedder(settings, (current.model, current.dim) if current else None)
         try:
-            yield Memories(
-                ledger=ledger, generations=generations, embedder=open_embedder(settings), settings=settings, clock=clock
-            )
+            yield Memories(ledger=ledger, generations=generations, embedder=embedder, settings=settings, clock=clock)
         finally:
             generations.close()
     finally:

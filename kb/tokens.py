@@ -10,6 +10,7 @@ import base64
 import hashlib
 import importlib.util
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 ENCODING = "cl100k_base"
 VOCABULARY_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
-PATTERN = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+PATTERN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
 
 
 def cl100k_count(text: str) -> int:
@@ -51,7 +55,7 @@ def windows(text: str, limit: int) -> list[str]:
         return [text]
     whole, starts = _encoding().decode_with_offsets(ids)
     cuts = [*starts[::limit], len(whole)]
-    return [whole[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    return [whole[a:b] for a, b in pairwise(cuts) if a < b]
 
 
 @cache

@@ -1,0 +1,23 @@
+"""Alembic's entry: runs the steps on the connection it is handed, inside that connection's transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from kb.ledger.migrations import VERSION_TABLE
+from kb.ledger.schema import METADATA
+
+
+def run() -> None:
+    connection = context.config.attributes["connection"]
+    context.configure(
+        connection=connection,
+        target_metadata=METADATA,
+        version_table=VERSION_TABLE,
+        transactional_ddl=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run()

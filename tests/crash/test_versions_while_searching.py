@@ -1,0 +1,62 @@
+"""While a document flips between versions, every search sees exactly one of them: never both, never neither."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kb.clock import SystemClock
+from kb.index.lite import LiteServer
+from kb.index.server import open_server
+from kb.settings import Settings
+from tests.fakes.embedder import HashingEmbedder
+from tests.stores import open_store, search, sync, texts
+
+ROOT = Path(__file__).parents[2]
+
+
+def version(n: int) -> str:
+    filler = " ".join(f"Filler sentence {k} stays as it is." for k in range(10))
+    return f"# Toll\n\nThe bridge toll is {n} coins for every cart. {filler}\n\n## Other\n\nFerries are free. {filler}\n"
+
+
+def flip(data: str, folder: str, times: str) -> None:
+    """Ingest one version after another; run in a process of its own."""
+    settings = Settings(data_dir=Path(data))
+    server = open_server(settings)
+    with open_store(Path(data), server=server, embedder=HashingEmbedder(), clock=SystemClock()) as memories:  # type: ignore[arg-type]
+        for n in range(1, int(times) + 1):
+            (Path(folder) / "toll.md").write_text(version(n % 5))
+            sync(memories, Path(folder), checksum=True)
+    server.close()
+
+
+@pytest.mark.parametrize("flips", [12, pytest.param(150, marks=pytest.mark.soak)])
+def test_a_search_sees_exactly_one_version_at_every_instant(tmp_path, flips):
+    folder, data = tmp_path / "docs", tmp_path / "data"
+    folder.mkdir()
+    (folder / "toll.md").write_text(version(0))
+    settings = Settings(data_dir=data, index_idle_seconds=20)
+    server = open_server(settings)
+    with open_store(data, server=server, embedder=HashingEmbedder(), clock=SystemClock()) as memories:  # type: ignore[arg-type]
+        sync(memories, folder)
+        code = f"from tests.crash.test_versions_while_searching import flip; flip({str(data)!r}, {str(folder)!r}, '{flips}')"
+        writer = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
+        seen: set[str] = set()
+        searches = 0
+        deadline = time.monotonic() + 250
+        while writer.poll() is None and time.monotonic() < deadline:
+            found = [t for t in texts(search(memories, "bridge toll coins for every cart", k=10)) if "coins" in t]
+            assert len(found) == 1, found
+            seen.add(found[0])
+            searches += 1
+        _, err = writer.communicate(timeout=60)
+        assert writer.returncode == 0, err.decode()[-2000:]
+    server.close()
+    LiteServer(data / "index", 20).stop()
+    assert len(seen) > 1
+    assert searches > flips

@@ -1,0 +1,1 @@
+"""Real classes that stand in for outside services."""

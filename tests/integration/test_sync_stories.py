@@ -1,0 +1,399 @@
+"""Stories of a folder kept in step: what a sync writes, embeds, keeps and refuses. Index in process, all else real."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ingest.preview import previewed
+from ingest.prior import Given
+from ingest.store import Store
+from kb.errors import EmbedderChanged, Locked, MassDelete, Refused
+from kb.model import SourceClass, Standing
+from kb.trust import DAY_MS
+from tests.fakes.embedder import HashingEmbedder
+from tests.stores import FakeClock, InProcessServer, open_store, search, sync, sync_of, texts, write
+
+GUIDE = """# Guide
+
+## Limits
+
+The bridge carries forty tons on a dry day.
+
+## Colours
+
+The bridge is painted green every spring.
+
+## Opening
+
+The bridge opens at noon for tall ships.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    return docs
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with open_store(tmp_path / "data") as memories:
+        yield memories
+
+
+def ids(memories, *standings: Standing) -> dict[str, str]:
+    page = memories.page("default", limit=1000, standings=standings or (Standing.ACTIVE,))
+    return {m.id: m.text for m in page}
+
+
+def split_into_sections(folder: Path, body: str = GUIDE) -> None:
+    """Write a guide whose sections are long enough to be passages of their own."""
+    sections = body.split("\n\n")
+    write(folder, guide_md="\n\n".join(s if s.startswith("#") else f"{s} {_filler(s)}" for s in sections))
+
+
+def _filler(seed: str) -> str:
+    word = seed.split()[-1].strip(".")
+    return " ".join(f"Sentence {n} about {word} adds detail that matters to nobody else." for n in range(12))
+
+
+def test_a_second_run_writes_and_embeds_nothing(store, folder):
+    split_into_sections(folder)
+    write(folder, other_md="# Other\n\nA ferry crosses the river at night.\n")
+    first = sync(store, folder)
+    assert (first.documents["added"], first.failures) == (2, [])
+    assert first.embedded == first.memories["added"] > 2
+    before = ids(store)
+    revisions = {m.id: m.rev for m in store.page("default", limit=1000)}
+    second = sync(store, folder)
+    assert second.documents["unchanged"] == 2
+    assert (second.embedded, second.memories["added"], second.memories["renewed"]) == (0, 0, 0)
+    assert ids(store) == before
+    assert {m.id: m.rev for m in store.page("default", limit=1000)} == revisions
+
+
+def test_editing_one_passage_embeds_one_and_keeps_every_other_id(store, folder):
+    split_into_sections(folder)
+    sync(store, folder)
+    before = ids(store)
+    split_into_sections(folder, GUIDE.replace("green", "blue"))
+    report = sync(store, folder)
+    after = ids(store)
+    assert report.documents["changed"] == 1
+    assert (report.embedded, report.memories["added"], report.memories["superseded"]) == (1, 1, 1)
+    assert len(before.keys() - after.keys()) == len(after.keys() - before.keys()) == 1
+    assert any("blue" in t for t in texts(search(store, "what colour is the bridge painted")))
+    assert not any("green" in t for t in texts(search(store, "what colour is the bridge painted", k=50)))
+
+
+def test_a_rename_embeds_nothing_and_keeps_ids(store, folder):
+    split_into_sections(folder)
+    sync(store, folder)
+    before = ids(store)
+    (folder / "sub").mkdir()
+    (folder / "guide.md").rename(folder / "sub" / "bridge.md")
+    report = sync(store, folder)
+    assert (report.documents["renamed"], report.documents["removed"], report.embedded) == (1, 0, 0)
+    assert ids(store) == before
+    (hit, *_) = search(store, "tall ships at noon").hits
+    assert hit.memory.source == "file://docs/sub/bridge.md"
+
+
+def test_a_metadata_only_change_embeds_nothing(store, folder):
+    split_into_sections(folder)
+    sync(store, folder)
+    before = ids(store)
+    text = (folder / "guide.md").read_text()
+    (folder / "guide.md").write_text(f"---\ntags: [bridge]\nconfidence: 0.8\n---\n{text}")
+    report = sync(store, folder)
+    assert (report.documents["metadata_changed"], report.embedded) == (1, 0)
+    assert ids(store) == before
+    (hit, *_) = search(store, "tall ships at noon").hits
+    assert hit.memory.metadata["tags"] == ["bridge"]
+    assert hit.memory.trust.confidence == 0.8
+
+
+def test_a_deleted_document_leaves_search_and_stays_in_the_ledger(store, folder):
+    write(folder, a_md="# A\n\nThe ferry crosses at night.\n", b_md="# B\n\nThe bridge opens at noon.\n")
+    sync(store, folder)
+    (folder / "a.md").unlink()
+    report = sync(store, folder)
+    assert (report.documents["removed"], report.memories["superseded"]) == (1, 1)
+    assert not any("ferry" in t for t in texts(search(store, "ferry at night", k=50)))
+    assert any("ferry" in t for t in ids(store, Standing.SUPERSEDED).values())
+
+
+def test_a_document_that_returns_is_embedded_no_second_time(store, folder):
+    write(folder, a_md="# A\n\nThe ferry crosses at night.\n", b_md="# B\n\nThe bridge opens.\n")
+    sync(store, folder)
+    before = ids(store)
+    text = (folder / "a.md").read_text()
+    (folder / "a.md").unlink()
+    sync(store, folder)
+    (folder / "a.md").write_text(text)
+    report = sync(store, folder)
+    assert (report.documents["added"], report.embedded) == (1, 0)
+    assert ids(store) == before
+
+
+def test_a_copy_shares_the_vectors_and_is_a_document_of_its_own(store, folder):
+    write(folder, a_md="# A\n\nThe ferry crosses at night.\n")
+    sync(store, folder)
+    write(folder, copy_md="# A\n\nThe ferry crosses at night.\n")
+    report = sync(store, folder)
+    assert (report.documents["added"], report.embedded, report.memories["added"]) == (1, 0, 1)
+    assert {h.memory.source for h in search(store, "ferry").hits} == {"file://docs/a.md", "file://docs/copy.md"}
+
+
+def test_a_failing_file_stops_nobody_and_keeps_its_old_version(store, folder):
+    write(folder, a_md="# A\n\nThe ferry crosses at night.\n", b_md="# B\n\nThe bridge opens.\n")
+    sync(store, folder)
+    write(folder, a_md="   \n", c_md="# C\n\nA tunnel was dug.\n")
+    report = sync(store, folder)
+    assert [(f.source, f.code) for f in report.failures] == [("file://docs/a.md", "empty")]
+    assert report.failures[0].hint
+    assert report.documents["added"] == 1
+    assert any("ferry" in t for t in texts(search(store, "ferry at night")))
+    again = sync(store, folder)
+    assert [f.code for f in again.failures] == ["empty"]
+    write(folder, a_md="# A\n\nThe ferry crosses at dawn.\n")
+    healed = sync(store, folder)
+    assert (healed.failures, healed.documents["changed"]) == ([], 1)
+
+
+def test_front_matter_out_of_range_is_that_files_error(store, folder):
+    write(folder, a_md="---\nconfidence: 1.5\n---\n# A\n\nText.\n", b_md="# B\n\nThe bridge opens.\n")
+    report = sync(store, folder)
+    assert [(f.source, f.code) for f in report.failures] == [("file://docs/a.md", "front_matter")]
+    assert "1.5" in report.failures[0].message
+
+
+def test_a_text_that_the_embedder_refuses_fails_its_document_only(tmp_path, folder):
+    write(folder, a_md="# A\n\nREFUSED words.\n", b_md="# B\n\nThe bridge opens.\n")
+    with open_store(tmp_path / "data", embedder=HashingEmbedder(refuses="REFUSED")) as store:
+        report = sync(store, folder)
+        assert [(f.source, f.code) for f in report.failures] == [("file://docs/a.md", "embed_failed")]
+        assert texts(search(store, "bridge")) == ["The bridge opens."]
+
+
+def test_an_emptied_folder_deletes_nothing_without_consent(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", b_md="# B\n\nTwo.\n")
+    sync(store, folder)
+    for path in folder.iterdir():
+        path.unlink()
+    with pytest.raises(MassDelete, match="2 of 2"):
+        sync(store, folder)
+    assert len(ids(store)) == 2
+    report = sync(store, folder, allow_mass_delete=True)
+    assert report.documents["removed"] == 2
+    assert ids(store) == {}
+
+
+def test_a_narrowed_run_deletes_nothing(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", b_md="# B\n\nTwo.\n")
+    sync(store, folder)
+    report = sync(store, folder, include=("a.md",))
+    assert report.documents["removed"] == 0
+    assert len(ids(store)) == 2
+
+
+def test_a_file_newly_ignored_leaves(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", b_md="# B\n\nTwo.\n", c_md="# C\n\nThree.\n")
+    sync(store, folder)
+    (folder / ".kbignore").write_text("b.md\n")
+    assert sync(store, folder).documents["removed"] == 1
+
+
+def test_one_file_of_a_source_is_synced_alone(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", b_md="# B\n\nTwo.\n")
+    sync(store, folder)
+    write(folder, a_md="# A\n\nUno.\n", b_md="# B\n\nDos.\n")
+    report = sync(store, folder / "a.md")
+    assert (report.source_name, report.documents["changed"], report.documents["removed"]) == ("docs", 1, 0)
+    assert set(ids(store).values()) >= {"Two."} or any("Two." in t for t in ids(store).values())
+    assert sync(store, folder).documents["changed"] == 1
+
+
+def test_two_folders_of_one_name_are_told_apart(store, tmp_path):
+    for parent in ("one", "two"):
+        (tmp_path / parent / "docs").mkdir(parents=True)
+        write(tmp_path / parent / "docs", a_md=f"# A\n\nText of {parent}.\n")
+    sync(store, tmp_path / "one" / "docs")
+    with pytest.raises(Refused, match="docs"):
+        sync(store, tmp_path / "two" / "docs")
+    assert len(ids(store)) == 1
+
+
+def test_a_moved_folder_keeps_every_id(store, tmp_path, folder):
+    split_into_sections(folder)
+    sync(store, folder)
+    before = ids(store)
+    moved = tmp_path / "elsewhere" / "docs"
+    moved.parent.mkdir()
+    folder.rename(moved)
+    report = sync(store, moved)
+    assert report.embedded == 0
+    assert ids(store) == before
+
+
+def test_verified_front_matter_makes_a_document_curated(store, folder):
+    write(folder, a_md="---\nverified: true\n---\n# A\n\nThe bridge opens.\n")
+    sync(store, folder)
+    (hit,) = search(store, "bridge").hits
+    assert (hit.memory.source_class, hit.memory.trust.verified) == (SourceClass.CURATED, True)
+
+
+def test_the_callers_word_stands_over_the_files(store, folder):
+    write(folder, a_md="---\nverified: true\nconfidence: 0.75\n---\n# A\n\nThe bridge opens.\n")
+    sync(store, folder, given=Given(confidence=0.85, verified=False, metadata={"team": "ops"}))
+    (hit,) = search(store, "bridge").hits
+    assert (hit.memory.trust.confidence, hit.memory.trust.verified) == (0.85, False)
+    assert hit.memory.metadata["team"] == "ops"
+
+
+def test_an_unchanged_document_is_renewed_lazily_and_never_leaves_the_gate(tmp_path, folder):
+    clock = FakeClock()
+    write(folder, a_md="# A\n\nThe bridge opens.\n")
+    with open_store(tmp_path / "data", clock=clock) as store:
+        sync(store, folder)
+        renewals = 0
+        for _ in range(60):
+            clock.advance(DAY_MS)
+            renewals += sync(store, folder).memories["renewed"]
+            assert search(store, "bridge").hits
+        assert 5 <= renewals <= 12
+
+
+def test_a_document_without_a_sync_fades_and_is_explained(tmp_path, folder):
+    clock = FakeClock()
+    write(folder, a_md="# A\n\nThe bridge opens.\n")
+    with open_store(tmp_path / "data", clock=clock) as store:
+        report = sync(store, folder)
+        days = (report.leaves_gate_at - clock.now()) / DAY_MS
+        assert 10.8 < days < 11.0
+        clock.instant = report.leaves_gate_at - 1
+        assert search(store, "bridge").hits
+        clock.advance(1)
+        result = search(store, "bridge")
+        assert result.hits == ()
+        assert [s.reason.value for s in result.suppressed] == ["faded"]
+
+
+def test_the_past_reads_the_version_of_its_day(tmp_path, folder):
+    clock = FakeClock()
+    with open_store(tmp_path / "data", clock=clock) as store:
+        write(folder, a_md="# A\n\nThe bridge toll is four coins.\n")
+        sync(store, folder)
+        clock.advance(5 * DAY_MS)
+        write(folder, a_md="# A\n\nThe bridge toll is nine coins.\n")
+        os.utime(folder / "a.md", ns=(1, 1))
+        sync(store, folder)
+        assert texts(search(store, "bridge toll")) == ["The bridge toll is nine coins."]
+        past = clock.now() - 2 * DAY_MS
+        assert texts(search(store, "bridge toll", at=past)) == ["The bridge toll is four coins."]
+        assert search(store, "bridge toll", at=clock.now() + 20 * DAY_MS).hits == ()
+        assert search(store, "bridge toll", at=clock.now() - 20 * DAY_MS).hits == ()
+
+
+def test_an_index_that_is_away_delays_and_loses_nothing(tmp_path, folder):
+    server = InProcessServer()
+    with open_store(tmp_path / "data", server=server) as store:
+        write(folder, a_md="# A\n\nThe toll is four coins.\n")
+        sync(store, folder)
+        server.is_away = True
+        write(folder, a_md="# A\n\nThe toll is nine coins.\n", b_md="# B\n\nThe ferry is free.\n")
+        os.utime(folder / "a.md", ns=(1, 1))
+        report = sync(store, folder)
+        assert report.pending > 0
+        assert "wait for the index" in report.notices[0]
+        assert report.documents == {"changed": 1, "added": 1}
+        server.is_away = False
+        assert texts(search(store, "what is the toll in coins", k=1)) == ["The toll is nine coins."]
+        assert store.projector.drain().pending == 0
+
+
+def test_an_index_that_was_lost_is_made_again_from_the_ledger(tmp_path, folder):
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    with open_store(tmp_path / "data") as store:
+        sync(store, folder)
+    with open_store(tmp_path / "data") as store:  # another server: empty
+        assert search(store, "toll").hits == () or texts(search(store, "toll")) == ["The toll is four coins."]
+        store.projector.drain()
+        assert texts(search(store, "toll")) == ["The toll is four coins."]
+        assert store.embedder.passages_embedded == 0  # type: ignore[attr-defined]
+
+
+def test_a_crash_between_stage_and_switch_leaves_the_old_version_and_no_trace(tmp_path, folder, monkeypatch):
+    server = InProcessServer()
+    with open_store(tmp_path / "data", server=server) as store:
+        write(folder, a_md="# A\n\nThe toll is four coins.\n")
+        sync(store, folder)
+        write(folder, a_md="# A\n\nThe toll is nine coins.\n")
+        os.utime(folder / "a.md", ns=(1, 1))
+
+        def die(*_args: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as crash:
+            crash.setattr(Store, "_switch", die)
+            with pytest.raises(KeyboardInterrupt):
+                sync(store, folder)
+        assert texts(search(store, "toll")) == ["The toll is four coins."]
+        write(folder, a_md="# A\n\nThe toll is eleven coins.\n")
+        os.utime(folder / "a.md", ns=(2, 2))
+        sync(store, folder)
+        assert texts(search(store, "toll", k=50)) == ["The toll is eleven coins."]
+        assert not any("nine" in t for t in ids(store, *Standing).values())
+        (index,) = server.collections.values()
+        assert index.count() == 2
+
+
+def test_another_embedder_is_refused_with_the_way_out(tmp_path, folder):
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    with open_store(tmp_path / "data") as store:
+        sync(store, folder)
+    other = HashingEmbedder(model="other", dim=32)
+    with open_store(tmp_path / "data", embedder=other) as store:
+        with pytest.raises(EmbedderChanged, match="other") as refused:
+            search(store, "toll")
+        assert "kb reindex --embedder" in refused.value.hint
+        with pytest.raises(EmbedderChanged):
+            write(folder, b_md="# B\n\nText.\n")
+            sync(store, folder)
+
+
+def test_two_runs_of_one_source_exclude_each_other(store, folder):
+    write(folder, a_md="# A\n\nOne.\n")
+    with store.ledger.lock("ingest-default-docs"), pytest.raises(Locked):
+        sync(store, folder)
+
+
+def test_a_plan_embeds_and_writes_nothing(store, folder):
+    split_into_sections(folder)
+    plan = previewed(sync_of(store, folder)).as_json()
+    assert plan["documents"]["added"] == 1
+    assert plan["to_embed"]["texts"] > 1
+    assert ids(store) == {}
+    assert store.embedder.passages_embedded == 0
+    sync(store, folder)
+    assert previewed(sync_of(store, folder)).as_json()["documents"]["unchanged"] == 1
+
+
+def test_counts_add_up_to_what_was_scanned(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", b_md="", c_md="# C\n\nThree.\n")
+    (folder / "dangling").symlink_to(folder / "nowhere")
+    report = sync(store, folder)
+    assert sum(report.documents.values()) == 4
+    assert report.documents == {"added": 2, "failed": 1, "skipped": 1}
+
+
+def test_tenants_never_see_each_other(store, folder):
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    sync(store, folder, tenant="one")
+    assert search(store, "toll", tenant="one").hits
+    result = search(store, "toll", tenant="two")
+    assert (result.hits, result.suppressed) == ((), ())

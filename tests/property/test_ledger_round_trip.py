@@ -1,0 +1,194 @@
+"""Whatever the words of the domain can say comes back from both databases as it went in, or is refused by both."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kb.errors import InputError
+from kb.ledger import open_ledger
+from kb.ledger.checks import MAX_SOURCE_BYTES
+from kb.ledger.memories import prefix_end
+from kb.model import (
+    Document,
+    DocumentId,
+    Fingerprint,
+    Kind,
+    Memory,
+    MemoryId,
+    Passage,
+    Scope,
+    SourceClass,
+    Standing,
+    Trust,
+)
+from tests.ledger_samples import a_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kb.ledger import Ledger
+    from kb.ledger.ledger import LedgerTx
+    from tests.fixtures_ledger import PostgresServer
+
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+SAMPLES = st.sampled_from(
+    ["", "中文，句子。", "👩‍👩‍👧 emoji", "a'b\"c\\d%_", "\n\t\r\x01\x7f", "\ufeff\uffff\U0010ffff", "'; DROP"]
+)
+TEXT = SAMPLES | st.text(CHARACTERS, max_size=60)
+NAME = st.text(CHARACTERS, min_size=1, max_size=40)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+UNIT = st.floats(0, 1)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+MEMORY = st.builds(
+    Memory,
+    id=NAME.map(MemoryId),
+    tenant=NAME,
+    kind=st.sampled_from(Kind),
+    source_class=st.sampled_from(SourceClass),
+    source=NAME | st.just("x" * MAX_SOURCE_BYTES),
+    text=TEXT,
+    trust=st.builds(
+        Trust,
+        confidence=UNIT,
+        anchor=INT64,
+        birth=INT64,
+        verified=st.booleans(),
+        verified_at=st.none() | INT64,
+        strength=st.floats(allow_nan=False, allow_infinity=False),
+    ),
+    standing=st.sampled_from(Standing),
+    standing_reason=TEXT,
+    doc_id=st.none() | NAME.map(DocumentId),
+    passage=st.builds(
+        Passage,
+        ordinal=INT64,
+        title=TEXT,
+        heading_path=st.lists(TEXT, max_size=4).map(tuple),
+        page=st.none() | INT64,
+        start=INT64,
+        end=INT64,
+    ),
+    scope=st.builds(Scope, agent=TEXT, user=TEXT, conversation=TEXT),
+    embed_hash=TEXT,
+    valid_from=INT64,
+    valid_to=INT64,
+    created_at=INT64,
+    updated_at=INT64,
+    rev=INT64,
+    metadata=st.dictionaries(TEXT, JSON, max_size=4),
+)
+DOCUMENT = st.builds(
+    Document,
+    id=NAME.map(DocumentId),
+    tenant=NAME,
+    root=TEXT,
+    source=NAME,
+    version=INT64,
+    fingerprint=st.builds(Fingerprint, raw=TEXT, content=TEXT, metadata=TEXT, pipeline=TEXT),
+    size=INT64,
+    mtime_ns=INT64,
+    title=TEXT,
+    memory_ids=st.lists(NAME.map(MemoryId), max_size=5).map(tuple),
+    deleted_at=st.none() | INT64,
+    created_at=INT64,
+    updated_at=INT64,
+)
+BAD = st.text(CHARACTERS, max_size=5), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(CHARACTERS, max_size=5)
+BAD_TEXT = st.tuples(*BAD).map("".join)
+
+
+class Undo(Exception):  # noqa: N818 - ends every example without a trace
+    pass
+
+
+@contextmanager
+def undone(ledger: Ledger) -> Iterator[LedgerTx]:
+    """Open a transaction that leaves nothing behind."""
+    with suppress(Undo), ledger.write() as tx:
+        yield tx
+        raise Undo
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def one_ledger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    """One ledger for all examples; each undoes its transaction."""
+    url = None
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.url(server.create(request.getfixturevalue("migrated")))
+    with open_ledger(url, data_dir=tmp_path_factory.mktemp("kb")) as ledger:
+        yield ledger
+
+
+@given(memory=MEMORY)
+def test_a_memory_comes_back_to_the_last_bit(one_ledger: Ledger, memory: Memory) -> None:
+    with undone(one_ledger) as tx:
+        tx.memories.add([memory])
+        assert repr(tx.memories.get([memory.id])[memory.id]) == repr(memory)  # 1, 1.0 and True differ
+        assert tx.memories.page("", 10) == [memory]
+
+
+@given(document=DOCUMENT)
+def test_a_document_comes_back_to_the_last_bit(one_ledger: Ledger, document: Document) -> None:
+    with undone(one_ledger) as tx:
+        tx.documents.put(document)
+        assert repr(tx.documents.get(document.id)) == repr(document)
+        live = tx.documents.by_source(document.tenant, document.source)
+        assert live == (document if document.deleted_at is None else None)
+        assert tx.documents.born_at(document.tenant, document.source) == 1
+
+
+@settings(max_examples=50)
+@given(
+    bad=BAD_TEXT, field=st.sampled_from(["id", "tenant", "source", "text", "standing_reason", "doc_id", "embed_hash"])
+)
+def test_text_that_one_of_them_would_bend_is_refused_by_both(one_ledger: Ledger, bad: str, field: str) -> None:
+    with pytest.raises(InputError), one_ledger.write() as tx:
+        tx.memories.add([a_memory(1, **{field: bad})])
+
+
+@settings(max_examples=50)
+@given(bad=BAD_TEXT, json=JSON)
+def test_bad_text_is_refused_however_deep_in_metadata(one_ledger: Ledger, bad: str, json: object) -> None:
+    for metadata in ({"k": [json, {"k": bad}]}, {bad: json}, {"k": {"k": {bad: 1}}}):
+        with pytest.raises(InputError), one_ledger.write() as tx:
+            tx.memories.add([a_memory(1, metadata=metadata)])
+
+
+@settings(max_examples=40)
+@given(sources=st.lists(NAME, min_size=1, max_size=12), pick=st.data())
+def test_a_prefix_finds_exactly_the_sources_that_begin_with_it(
+    one_ledger: Ledger, sources: list[str], pick: st.DataObject
+) -> None:
+    whole = pick.draw(st.sampled_from(sources) | NAME)
+    prefix = whole[: pick.draw(st.integers(1, len(whole)))]
+    with undone(one_ledger) as tx:
+        tx.memories.add([a_memory(i, source=source) for i, source in enumerate(sources)])
+        found = [m.source for m in tx.memories.page("", 100, source_prefix=prefix)]
+        assert found == [source for source in sources if source.startswith(prefix)]
+
+
+@given(prefix=NAME, other=st.text(CHARACTERS, max_size=6))
+def test_the_end_of_a_prefix_is_above_all_that_begin_with_it(prefix: str, other: str) -> None:
+    end = prefix_end(prefix)
+    assert end is None or prefix + other < end
+    if other >= prefix and not other.startswith(prefix):
+        assert end is not None
+        assert other >= end
+
+
+@settings(max_examples=30)
+@given(names=st.lists(NAME, min_size=1, max_size=20, unique=True))
+def test_ids_come_in_pythons_own_order(one_ledger: Ledger, names: list[str]) -> None:
+    with undone(one_ledger) as tx:
+        tx.memories.add([a_memory(name) for name in names])
+        assert [key for key, _ in tx.memories.revisions("", 100)] == sorted(names)
