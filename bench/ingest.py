@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.parse import ParseLimits
+from ingest.parse.raw import ParseLimits
 from ingest.parse.worker import ParserWorker
 from ingest.pipeline import Sync
 from ingest.prepare import Preparer
@@ -37,7 +37,7 @@ from tests.fakes.embedder import HashingEmbedder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kb.ports import Embedder
+    from kb.ports import Embedder, Vector
 
 CHUNK_TOKENS = 400
 STEPS = ("first", "nothing", "metadata", "one paragraph")
@@ -53,13 +53,16 @@ class Counted:
         self.passages_embedded = 0
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Pass on."""
         return self.inner.count_tokens(texts)
 
-    def passages(self, texts: Sequence[str]) -> Any:
+    def passages(self, texts: Sequence[str]) -> Vector:
+        """Count and pass on."""
         self.passages_embedded += len(texts)
         return self.inner.passages(texts)
 
-    def queries(self, texts: Sequence[str]) -> Any:
+    def queries(self, texts: Sequence[str]) -> Vector:
+        """Pass on."""
         return self.inner.queries(texts)
 
 
@@ -178,11 +181,33 @@ def of_langchain(files: list[Path], embedder: Counted) -> dict[str, Any]:
 
 def of_llamaindex(files: list[Path], embedder: Counted) -> dict[str, Any]:
     """LlamaIndex's IngestionPipeline with a docstore, UPSERTS_AND_DELETE."""
+    from llama_index.core.schema import Document
+
+    pipeline = llamaindex_pipeline(embedder)
+    extra: dict[str, str] = {}
+
+    def run() -> None:
+        pipeline.run(
+            documents=[
+                Document(
+                    text=f.read_text(encoding="utf-8"),
+                    id_=f.name,
+                    metadata={"source": f.name, **extra},
+                    excluded_embed_metadata_keys=["source", "tags"],
+                )
+                for f in files
+            ]
+        )
+
+    return steps(run, embedder, files, lambda: extra.update(tags="bench"))
+
+
+def llamaindex_pipeline(embedder: Counted) -> Any:  # noqa: ANN401 - the vendor's
+    """Return a pipeline with our chunk size and our embedder."""
     import tiktoken
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
     from llama_index.core.node_parser import SentenceSplitter
-    from llama_index.core.schema import Document
     from llama_index.core.storage.docstore import SimpleDocumentStore
     from llama_index.core.vector_stores import SimpleVectorStore
 
@@ -200,31 +225,13 @@ def of_llamaindex(files: list[Path], embedder: Counted) -> dict[str, Any]:
             return self._get_query_embedding(query)
 
     encode = tiktoken.get_encoding("cl100k_base").encode_ordinary
-    pipeline = IngestionPipeline(
-        transformations=[
-            SentenceSplitter(chunk_size=CHUNK_TOKENS, chunk_overlap=0, tokenizer=encode, include_metadata=False),
-            Bridge(embed_batch_size=64),
-        ],
+    splitter = SentenceSplitter(chunk_size=CHUNK_TOKENS, chunk_overlap=0, tokenizer=encode, include_metadata=False)
+    return IngestionPipeline(
+        transformations=[splitter, Bridge(embed_batch_size=64)],
         docstore=SimpleDocumentStore(),
         docstore_strategy=DocstoreStrategy.UPSERTS_AND_DELETE,
         vector_store=SimpleVectorStore(),
     )
-    extra: dict[str, str] = {}
-
-    def run() -> None:
-        pipeline.run(
-            documents=[
-                Document(
-                    text=f.read_text(encoding="utf-8"),
-                    id_=f.name,
-                    metadata={"source": f.name, **extra},
-                    excluded_embed_metadata_keys=["source", "tags"],
-                )
-                for f in files
-            ]
-        )
-
-    return steps(run, embedder, files, lambda: extra.update(tags="bench"))
 
 
 def parse_and_chunk(files: list[Path], embedder: Embedder, data: Path) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class ParsedDocument:
     Args:
         text: the whole text, Markdown in form whatever the file was; NFC, line feeds only, no NUL.
         blocks: its blocks.
-        title: from front matter, first heading, or document properties; never from the file's name. "" when there is none.
+        title: from front matter, first heading or document properties; never from the file's name; "" for none.
         front_matter: governed values and metadata the author wrote in the file (YAML front matter), unvalidated.
         properties: facts the parser found (pages, author, sheet names...).
         parser: name and version of what parsed it, part of the pipeline fingerprint.
@@ -96,11 +96,3 @@ class Chunk:
     end: int
     page: int | None
     tokens: int
-
-
-def embed_text(title: str, heading_path: tuple[str, ...], body: str) -> str:
-    """Return what is embedded for a passage: `title › H1 › H2`, a blank line, the body. A title equal to H1 stands once."""
-    path = [part for part in (title, *heading_path) if part]
-    if len(path) > 1 and path[0].casefold() == path[1].casefold():
-        path = path[1:]
-    return f"{' › '.join(path)}\n\n{body}" if path else body

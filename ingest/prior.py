@@ -58,7 +58,7 @@ def document_prior(
     if confidence is not None:
         policy = replace(policy, confidence=confidence)
     metadata: dict[str, Json] = {**front.rest, **sidecar.rest, **given.metadata}
-    tags = list(dict.fromkeys((*front.tags, *sidecar.tags)))
+    tags: list[Json] = list(dict.fromkeys((*front.tags, *sidecar.tags)))
     if tags:
         metadata.setdefault("tags", tags)
     return DocumentPrior(

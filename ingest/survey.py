@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.plan import Guard, Item, Known, Seen, guarded, is_stat_alike, planned
@@ -104,10 +105,18 @@ class Survey:
         return known, [d for d in live.values() if d.source.startswith(inside)]
 
     def _scan(self) -> Scan:
-        options = self.options
-        rules = WalkRules(include=options.include, exclude=options.exclude, max_bytes=self.limits.max_bytes)
-        target = self.target
+        options, target = self.options, self.target
+        exclude = (*options.exclude, *self._other_sources())
+        rules = WalkRules(include=options.include, exclude=exclude, max_bytes=self.limits.max_bytes)
         return walk(target.location, rules, within=target.single or target.prefix)
+
+    def _other_sources(self) -> list[str]:
+        """Return patterns of folders inside this one that are sources of their own: no document has two names."""
+        with self.ledger.read() as tx:
+            roots = tx.sources.list(self.options.tenant)
+        home = self.target.location
+        inside = [Path(r.location) for r in roots if r.name != self.target.name]
+        return [f"/{p.relative_to(home).as_posix()}/" for p in inside if p != home and p.is_relative_to(home)]
 
     def _seen(self, files: Sequence[FoundFile], known: Known, rules: SidecarRules) -> list[Seen]:
         seen = []

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ingest.blocks import embed_text
 from kb.ids import embed_hash, passage_id
 from kb.model import FOREVER, Kind, Memory, Passage, Standing
+from kb.passages import embed_text
 from kb.trust import is_renewal_due, prior, renewed
 
 if TYPE_CHECKING:

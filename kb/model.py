@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MemoryId = NewType("MemoryId", str)
 DocumentId = NewType("DocumentId", str)
 Instant: TypeAlias = int
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 FOREVER: Instant = 2**63 - 1
 

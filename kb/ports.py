@@ -1,5 +1,6 @@
-"""The seams of the foundation. Each Protocol's docstring is its contract; a suite in tests/contract holds every
-implementation to it, fakes included.
+"""The seams of the foundation.
+
+Each Protocol's docstring is its contract; a suite in tests/contract holds every implementation to it, fakes included.
 """
 
 from __future__ import annotations
@@ -138,9 +139,9 @@ class Candidate:
 class Index(Protocol):
     """What retrieval searches: a projection of the ledger that can be rebuilt at any time.
 
-    All calls are idempotent and time-limited. Rows are whole: an upsert replaces. A write is visible to the next search
-    of every client once the call has returned. Filters run inside the search, which is exact under any filter: if n rows
-    match, min(n, k) are returned. Ids in a result are distinct.
+    All calls are idempotent and time-limited. Rows are whole: an upsert replaces. A write is visible to the next
+    search of every client once the call has returned. Filters run inside the search, which is exact under any filter:
+    if n rows match, min(n, k) are returned. Ids in a result are distinct.
 
     Raises:
         IndexUnavailable: the server cannot be reached, or did not answer in time; the call may have happened.

@@ -134,8 +134,8 @@ def _plan_all(memories: Memories, settings: Settings, requests: Sequence[SyncReq
         with _progress() as progress:
             previews.append(previewed(_sync(memories, settings, request, progress)))
     if as_json:
-        first = previews[0].as_json() if len(previews) == 1 else {"plans": [p.as_json() for p in previews]}
-        render.emit_json(first)
+        plans: list[Json] = [p.as_json() for p in previews]
+        render.emit_json(previews[0].as_json() if len(plans) == 1 else {"plans": plans})
         return
     for p in previews:
         render.say(*p.lines())
@@ -150,9 +150,8 @@ def _watch(memories: Memories, settings: Settings, requests: Sequence[SyncReques
 
 
 def _sync(memories: Memories, settings: Settings, request: SyncRequest, progress: Progress) -> Sync:
+    from ingest.parse.raw import ParseLimits
     from ingest.parse.worker import ParserWorker
-
-    from ingest.parse import ParseLimits
     from ingest.pipeline import Sync
 
     limits = ParseLimits(seconds=settings.ingest.parse_seconds, memory=settings.ingest.parse_memory)

@@ -21,6 +21,9 @@ import pytest
 from psycopg import sql
 
 from kb.ledger import open_ledger
+from kb.ledger.engine import LEDGER_FILE
+from kb.ledger.migrations import HEAD, VERSION_TABLE
+from kb.ledger.schema import METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +65,17 @@ class PostgresServer:
             )
         return name
 
+    def empty(self, name: str) -> None:
+        """Cut every connection to a migrated database and delete its rows."""
+        with psycopg.connect(self.url(name), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            for table in reversed(METADATA.sorted_tables):
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+            connection.execute(sql.SQL("UPDATE {} SET version_num = %s").format(sql.Identifier(VERSION_TABLE)), [HEAD])
+
     def drop(self, name: str) -> None:
         with self.admin() as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -98,14 +112,14 @@ def postgres() -> Iterator[PostgresServer]:
         _await(server, process)
         yield server
     finally:
-        process.send_signal(signal.SIGINT)  # fast shutdown
+        process.send_signal(signal.SIGQUIT)  # at once: its data are thrown away
         process.wait(START_SECONDS)
         shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def migrated(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Name of a database with the schema in it, to be copied."""
+    """Name of a database with the schema in it, to be emptied by who uses it, or copied."""
     name = postgres.create()
     open_ledger(postgres.url(name), data_dir=tmp_path_factory.mktemp("data")).close()
     return name
@@ -113,16 +127,28 @@ def migrated(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
-    """URL of a fresh, migrated database."""
-    name = postgres.create(migrated)
-    yield postgres.url(name)
-    postgres.drop(name)
+    """URL of an empty, migrated database; emptying one is quicker by far than creating one."""
+    yield postgres.url(migrated)
+    postgres.empty(migrated)
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite ledger with the schema in it, to be copied."""
+    data_dir = tmp_path_factory.mktemp("kb")
+    with open_ledger(None, data_dir=data_dir) as ledger, ledger.engines.writes.connect() as connection:
+        connection.execution_options(kb_begin="").exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    return data_dir / LEDGER_FILE
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def ledger_url(request: pytest.FixtureRequest) -> str | None:
-    """URL of a fresh ledger on either database; None for SQLite in the data directory."""
-    return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str | None:
+    """URL of an empty ledger on either database; None for SQLite in `tmp_path / "kb"`."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres_url"))
+    (tmp_path / "kb").mkdir()
+    shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "kb" / LEDGER_FILE)
+    return None
 
 
 @pytest.fixture
@@ -135,7 +161,7 @@ def ledger(ledger_url: str | None, tmp_path: Path) -> Iterator[Ledger]:
 def _demotion() -> list[str]:
     """Run as `postgres` when we are root, which the server refuses to be; end with us in any case."""
     to = ["--reuid=postgres", "--regid=postgres", "--init-groups"] if os.getuid() == 0 else []
-    return ["setpriv", *to, "--pdeathsig=INT", "--"]
+    return ["setpriv", *to, "--pdeathsig=QUIT", "--"]
 
 
 def _free_port() -> int:

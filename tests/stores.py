@@ -1,12 +1,11 @@
-"""Opens a whole store for tests: real ledger, fake or real index, deterministic embedder, a clock that moves when told."""
+"""A whole store for tests: real ledger, fake or real index, deterministic embedder, a clock that moves when told."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.parse import ParseLimits
+from ingest.parse.raw import ParseLimits
 from ingest.parse.worker import ParserWorker
 from ingest.pipeline import Sync
 from ingest.prior import Given
@@ -22,6 +21,7 @@ from tests.fakes.index import InProcessIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ingest.report import Report
     from kb.ports import Embedder, Index
@@ -50,7 +50,7 @@ class InProcessServer:
         self.collections: dict[str, InProcessIndex] = {}
         self.is_away = False
 
-    def open(self, name: str, dim: int) -> Index:
+    def open(self, name: str, dim: int) -> Index:  # noqa: ARG002 - the Protocol's signature
         return _Reachable(self, name)  # type: ignore[return-value] # the Protocol, by delegation
 
     def has(self, name: str) -> bool:
@@ -117,14 +117,24 @@ def open_store(
 
 
 def sync(
-    memories: Memories, folder: Path, *, settings: Settings | None = None, parser: object | None = None, **options: object
+    memories: Memories,
+    folder: Path,
+    *,
+    settings: Settings | None = None,
+    parser: object | None = None,
+    **options: object,
 ) -> Report:
     """Ingest a folder; `given` and the other fields of SyncOptions may be said."""
     return sync_of(memories, folder, settings=settings, parser=parser, **options).run()
 
 
 def sync_of(
-    memories: Memories, folder: Path, *, settings: Settings | None = None, parser: object | None = None, **options: object
+    memories: Memories,
+    folder: Path,
+    *,
+    settings: Settings | None = None,
+    parser: object | None = None,
+    **options: object,
 ) -> Sync:
     """Return the sync of a folder, not run yet."""
     with memories.ledger.read() as tx:
@@ -147,7 +157,9 @@ def search(memories: Memories, question: str, **request: object) -> SearchResult
 
 def texts(result: SearchResult) -> list[str]:
     """Return the hits' texts, without the heading that travels with the first passage below it."""
-    return [h.memory.text.rsplit("\n\n", 1)[-1] if h.memory.text.startswith("#") else h.memory.text for h in result.hits]
+    return [
+        h.memory.text.rsplit("\n\n", 1)[-1] if h.memory.text.startswith("#") else h.memory.text for h in result.hits
+    ]
 
 
 def write(folder: Path, **files: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kb.errors import DocumentError, FailureCode
+
 Element = Any  # see html.py
 
 MAX_SPAN = 1_000  # columns or rows one cell may cover
-MAX_CELLS = 2_000_000
+MAX_CELLS = 1_000_000
 _DIGITS = 5  # of a span; more is nonsense
 LONG_CELL = 1_500  # characters; a longer cell is a page laid out in a table
 
@@ -36,7 +38,11 @@ def holds_data(table: Element) -> bool:
 
 
 def rows_of(table: Element) -> list[list[str]]:
-    """Return the table's cells, row by row; a merged cell stands once, the places it covers are empty."""
+    """Return the table's cells, row by row; a merged cell stands once, the places it covers are empty.
+
+    Raises:
+        DocumentError: TOO_LARGE, above a million cells (merged ones count for what they cover).
+    """
     from ingest.parse.html import inline_text  # noqa: PLC0415 - loaded when first needed
 
     rows: list[list[str]] = []
@@ -53,11 +59,12 @@ def rows_of(table: Element) -> list[list[str]]:
                 if down > 1:
                     below[column] = down - 1
             line += [inline_text(cell), *[""] * (across - 1)]
-            cells += across
         _fill(line, below)
         rows.append(line)
+        cells += len(line)
         if cells > MAX_CELLS:
-            break
+            message = f"a table of it has more than {MAX_CELLS:,} cells"
+            raise DocumentError(FailureCode.TOO_LARGE, message, hint="split the table, or give it as .csv")
     captions = [inline_text(caption) for caption in table.iter("caption")]
     return rows if not any(captions) else _captioned(rows, captions[0])
 

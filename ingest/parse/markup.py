@@ -78,13 +78,17 @@ def parse_markup(file: RawFile) -> ParsedDocument:
 def _found(text: str, grammar: _Grammar) -> list[Span]:
     fences: list[Span] = []
     at = 0
+    unclosed: set[str] = set()  # marks that nothing below closes: looking again and again would be quadratic
     while (opening := grammar.fence.search(text, at)) is not None:
+        at = opening.end()
+        if opening[1].lower() in unclosed:
+            continue
         end = re.compile(
             rf"^[ \t]*{re.escape(grammar.end.format(mark=opening[1]))}[^\n]*$", re.MULTILINE | re.IGNORECASE
         )
         closing = end.search(text, opening.end())
-        at = opening.end()
         if closing is None:
+            unclosed.add(opening[1].lower())
             continue
         facts: dict[str, int | str] = {"opening": opening[0].strip(), "closing": closing[0].strip()}
         first = opening.end() - len(opening[0].lstrip())

@@ -54,7 +54,9 @@ def write_stage(folder: Path, stage: str) -> None:
 def run(data: Path, folder: Path, action: str, *, kill_after: float | None = None, victim: str = "writer") -> bool:
     """Run an action in a process of its own; return whether it ended by itself."""
     command = [sys.executable, "-m", "tests.crash.worker", str(data), str(folder), action]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     if kill_after is not None:
         try:
             process.wait(timeout=kill_after)
@@ -124,7 +126,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, ob
 
 
 def interrupted_story(home: Path, expected: dict[str, dict[str, object]], rng: random.Random, kills: int) -> None:
-    """Go through all stages; at each, kill writer or server `kills` times at random instants, then finish and compare."""
+    """Go through all stages; at each, kill writer or server at `kills` random instants, then finish and compare."""
     for stage in STAGES:
         write_stage(home / "docs", stage)
         action = "reindex" if stage == "reindex" else "sync"

@@ -21,7 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 def version(n: int) -> str:
     filler = " ".join(f"Filler sentence {k} stays as it is." for k in range(10))
-    return f"# Toll\n\nThe bridge toll is {n} coins for every cart. {filler}\n\n## Other\n\nFerries are free. {filler}\n"
+    return (
+        f"# Toll\n\nThe bridge toll is {n} coins for every cart. {filler}\n\n## Other\n\nFerries are free. {filler}\n"
+    )
 
 
 def flip(data: str, folder: str, times: str) -> None:
@@ -44,8 +46,9 @@ def test_a_search_sees_exactly_one_version_at_every_instant(tmp_path, flips):
     server = open_server(settings)
     with open_store(data, server=server, embedder=HashingEmbedder(), clock=SystemClock()) as memories:  # type: ignore[arg-type]
         sync(memories, folder)
-        code = f"from tests.crash.test_versions_while_searching import flip; flip({str(data)!r}, {str(folder)!r}, '{flips}')"
-        writer = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.PIPE)
+        code = "import sys; from tests.crash.test_versions_while_searching import flip; flip(*sys.argv[1:])"
+        command = [sys.executable, "-c", code, str(data), str(folder), str(flips)]
+        writer = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
         seen: set[str] = set()
         searches = 0
         deadline = time.monotonic() + 250

@@ -1,7 +1,7 @@
 """One process's work, to be killed from outside: `python -m tests.crash.worker DATA_DIR FOLDER ACTION`.
 
-Real ledger, real Milvus Lite, real parser worker; the embedder is the deterministic fake, slowed down a little so that a
-kill finds it at work. Prints `done` when the action has been acknowledged.
+Real ledger, real Milvus Lite, real parser worker; the embedder is the deterministic fake, slowed down a little so that
+a kill finds it at work. Prints `done` when the action has been acknowledged.
 """
 
 from __future__ import annotations

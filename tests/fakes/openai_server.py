@@ -7,6 +7,7 @@ import json
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ class OpenAIServer:
         self.key = ""  # when set, other keys get 401
         self.hold = threading.Event()
         self.hold.set()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
@@ -102,53 +103,53 @@ class OpenAIServer:
         return found[: len(found) - self.missing]
 
 
-def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    owner: OpenAIServer
 
-        def do_POST(self) -> None:
-            body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            given = body["input"]
-            request = Request(
-                input=[given] if isinstance(given, str) else given,
-                model=body["model"],
-                dimensions=body.get("dimensions"),
-                authorization=self.headers.get("Authorization", ""),
-            )
-            server.requests.append(request)
-            server.hold.wait()
-            reply = server.answer(request)
-            if reply.status != 200:
-                error = {"message": reply.message, "type": "invalid_request_error", "code": reply.code}
-                self._send(reply, json.dumps({"error": error}).encode())
-            elif reply.body is not None:
-                self._send(reply, reply.body)
-            else:
-                as_base64 = body.get("encoding_format") == "base64"
-                data = [
-                    {"object": "embedding", "index": n, "embedding": _encoded(vector, as_base64=as_base64)}
-                    for n, vector in enumerate(server.vectors(request))
-                ]
-                usage = {"prompt_tokens": 1, "total_tokens": 1}
-                answer = {"object": "list", "data": data, "model": request.model, "usage": usage}
-                self._send(reply, json.dumps(answer).encode())
+    def do_POST(self) -> None:
+        body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        given = body["input"]
+        request = Request(
+            input=[given] if isinstance(given, str) else given,
+            model=body["model"],
+            dimensions=body.get("dimensions"),
+            authorization=self.headers.get("Authorization", ""),
+        )
+        self.owner.requests.append(request)
+        self.owner.hold.wait()
+        reply = self.owner.answer(request)
+        if reply.status != HTTPStatus.OK:
+            error = {"message": reply.message, "type": "invalid_request_error", "code": reply.code}
+            self._send(reply, json.dumps({"error": error}).encode())
+        elif reply.body is not None:
+            self._send(reply, reply.body)
+        else:
+            as_base64 = body.get("encoding_format") == "base64"
+            self._send(reply, json.dumps(self._embeddings(request, as_base64=as_base64)).encode())
 
-        def _send(self, reply: Reply, body: bytes) -> None:
-            try:
-                self.send_response(reply.status)
-                for name, value in reply.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-            except ConnectionError:
-                self.close_connection = True  # the client gave up waiting
+    def _embeddings(self, request: Request, *, as_base64: bool) -> dict[str, Any]:
+        data = [
+            {"object": "embedding", "index": n, "embedding": _encoded(vector, as_base64=as_base64)}
+            for n, vector in enumerate(self.owner.vectors(request))
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return {"object": "list", "data": data, "model": request.model, "usage": usage}
 
-        def log_message(self, *_: object) -> None:
-            pass
+    def _send(self, reply: Reply, body: bytes) -> None:
+        try:
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except ConnectionError:
+            self.close_connection = True  # the client gave up waiting
 
-    return Handler
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def _encoded(vector: list[float], *, as_base64: bool) -> list[float] | str:

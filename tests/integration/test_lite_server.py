@@ -279,7 +279,7 @@ def killed_rounds(start: Start, directory: Path, rounds: int, writers: int) -> N
 
 
 def test_no_acknowledged_row_is_lost_to_kills(start: Start, tmp_path: Path) -> None:
-    killed_rounds(start, tmp_path / "index", rounds=4, writers=2)
+    killed_rounds(start, tmp_path / "index", rounds=3, writers=2)
 
 
 @pytest.mark.soak

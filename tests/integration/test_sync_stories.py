@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from kb.model import SourceClass, Standing
 from kb.trust import DAY_MS
 from tests.fakes.embedder import HashingEmbedder
 from tests.stores import FakeClock, InProcessServer, open_store, search, sync, sync_of, texts, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GUIDE = """# Guide
 
@@ -57,7 +60,7 @@ def split_into_sections(folder: Path, body: str = GUIDE) -> None:
 
 
 def _filler(seed: str) -> str:
-    word = seed.split()[-1].strip(".")
+    word = seed.rsplit(maxsplit=1)[-1].strip(".")
     return " ".join(f"Sentence {n} about {word} adds detail that matters to nobody else." for n in range(12))
 
 
@@ -361,8 +364,8 @@ def test_another_embedder_is_refused_with_the_way_out(tmp_path, folder):
         with pytest.raises(EmbedderChanged, match="other") as refused:
             search(store, "toll")
         assert "kb reindex --embedder" in refused.value.hint
+        write(folder, b_md="# B\n\nText.\n")
         with pytest.raises(EmbedderChanged):
-            write(folder, b_md="# B\n\nText.\n")
             sync(store, folder)
 
 
@@ -397,3 +400,23 @@ def test_tenants_never_see_each_other(store, folder):
     assert search(store, "toll", tenant="one").hits
     result = search(store, "toll", tenant="two")
     assert (result.hits, result.suppressed) == ((), ())
+
+
+def test_a_folder_inside_another_source_is_one_source_however_it_is_reached(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", sub__b_md="# B\n\nTwo.\n")
+    sync(store, folder)
+    before = ids(store)
+    report = sync(store, folder / "sub")
+    assert (report.source_name, report.documents["unchanged"], report.documents["removed"]) == ("docs", 1, 0)
+    assert ids(store) == before
+    (folder / "sub" / "b.md").unlink()
+    assert sync(store, folder / "sub").documents["removed"] == 1
+    assert list(ids(store).values()) == ["# A\n\nOne."]
+
+
+def test_a_source_of_its_own_is_left_out_of_the_folder_around_it(store, folder):
+    write(folder, a_md="# A\n\nOne.\n", sub__b_md="# B\n\nTwo.\n")
+    sync(store, folder / "sub")
+    report = sync(store, folder)
+    assert report.documents["added"] == 1
+    assert sorted(m.source for m in store.page("default")) == ["file://docs/a.md", "file://sub/b.md"]

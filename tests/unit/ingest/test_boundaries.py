@@ -57,7 +57,7 @@ def test_a_straight_quote_that_opens_belongs_to_the_next_sentence() -> None:
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
 @given(st.text(alphabet='ab .。!\n|,，-1)"*”…', max_size=60), st.integers(0, 20), st.integers(0, 60))
-def test_pieces_tile_the_span(splitter, text: str, start: int, length: int) -> None:  # noqa: ANN001 - one of SPLITTERS
+def test_pieces_tile_the_span(splitter, text: str, start: int, length: int) -> None:
     end = min(len(text), start + length)
     pieces = splitter(text, start, end) if start < end else []
     assert "".join(text[s:e] for s, e in pieces) == text[start:end]

@@ -260,7 +260,7 @@ def test_another_file_in_its_place_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: Path(path).mkdir()])
-def test_a_special_file_in_its_place_does_not_hang(tmp_path: Path, make) -> None:  # noqa: ANN001 - makes something
+def test_a_special_file_in_its_place_does_not_hang(tmp_path: Path, make) -> None:
     plant(tmp_path, "a.md")
     file = only(tmp_path)
     (tmp_path / "a.md").unlink()

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,4 +47,4 @@ def test_scaling_keeps_order_and_reaches_one(scores):
     result = scaled(arm(**scores))
     assert max(result.values()) == 1.0
     order = sorted(scores, key=lambda k: scores[k])
-    assert all(result[MemoryId(a)] <= result[MemoryId(b)] for a, b in zip(order, order[1:], strict=False))
+    assert all(result[MemoryId(a)] <= result[MemoryId(b)] for a, b in pairwise(order))
