@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
+from ingest.walk import SkipReason
 from kb import errors, telemetry
 from kb.settings import ClassSettings, Settings, SourceSettings, default_cache_dir, default_data_dir
 
@@ -112,6 +113,20 @@ EXITS = {
     errors.ExitCode.DEPENDENCY: "A dependency (ledger, index, embedder) is unreachable; try again later.",
     errors.ExitCode.REFUSED: "A guard refused: a mass deletion, a changed embedder.",
     errors.ExitCode.LOCKED: "Another run holds the lock.",
+    errors.ExitCode.INTERRUPTED: "Interrupted (Ctrl-C). What was stored stays; the next run goes on from there.",
+}
+
+SKIPS = {
+    SkipReason.TOO_LARGE: "Larger than `ingest.max_bytes`.",
+    SkipReason.SPECIAL_FILE: "A FIFO, a socket or a device.",
+    SkipReason.LINK_DANGLING: "A link to nothing.",
+    SkipReason.LINK_OUTSIDE: "A link that leads out of the source's folder.",
+    SkipReason.LINK_LOOP: "A link to a folder above itself, or to itself.",
+    SkipReason.LINK_REPEATED: "A link to a file that was found under its own name already.",
+    SkipReason.NAME_ENCODING: "Its name is not valid UTF-8: rename it.",
+    SkipReason.NAME_REPEATED: "Another file's name is the same in Unicode NFC: rename one of them.",
+    SkipReason.UNREADABLE_FOLDER: "A folder that may not be listed. Deletions are withheld until it can be.",
+    SkipReason.VANISHED: "Gone while the folder was walked.",
 }
 
 
@@ -302,6 +317,9 @@ def failures_page() -> str:
             "# Why a document failed",
             FAILURES_INTRO,
             _table(("code", "when", "what to do"), rows),
+            "## Why a file was skipped",
+            "A skipped file is no failure: the run still exits 0. What an ignore rule leaves out is not listed.",
+            _table(("reason", "what the file is"), [(f"`{reason}`", SKIPS[reason]) for reason in SkipReason]),
         ]
     )
 
@@ -309,7 +327,6 @@ def failures_page() -> str:
 def exits_page() -> str:
     """Return the reference of exit codes."""
     rows = [(str(code.value), EXITS[code]) for code in errors.ExitCode]
-    rows.append(("130", "Interrupted (Ctrl-C). What was stored stays; the next run goes on from there."))
     return _page(["# Exit codes", "The same for every command.", _table(("code", "meaning"), rows)])
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from ingest.ahead import ahead
 from ingest.plan import Action
 from ingest.prepare import Prepared, Preparer, pipeline_digest
 from ingest.report import FailureLine, Report, SkippedLine
@@ -90,8 +91,7 @@ class Sync:
         """Yield every document to be parsed, prepared but neither embedded nor stored."""
         with ExitStack() as stack:
             preparer = self._preparer(stack)
-            for item in _to_prepare(plan.items):
-                yield item, self._attempt(preparer, plan, item)
+            yield from self._prepared(preparer, plan, _to_prepare(plan.items))
 
     def run(self) -> Report:
         """Bring the store in step with the folder and say what was done.
@@ -166,8 +166,7 @@ class Sync:
         group: list[Prepared] = []
         with ExitStack() as stack:
             preparer = self._preparer(stack)
-            for item in todo:
-                outcome = self._attempt(preparer, plan, item)
+            for item, outcome in self._prepared(preparer, plan, todo):
                 if isinstance(outcome, DocumentError):
                     self._failed(store, item, outcome)
                     self._progress.advance()
@@ -210,12 +209,20 @@ class Sync:
         count(Metric.INGEST_DOCUMENTS, outcome=prepared.outcome)
         count(Metric.INGEST_MEMORIES, len(change.added))
 
-    def _attempt(self, preparer: Preparer, plan: Planned, item: Item) -> Prepared | DocumentError:
-        file = plan.files[item.source]
-        try:
-            return preparer.prepared(item, file, plan.rules.of(file.relative), self._memories.clock.now())
-        except DocumentError as error:
-            return error
+    def _prepared(
+        self, preparer: Preparer, plan: Planned, items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Prepared | DocumentError]]:
+        """Yield each item with its document, or with why there is none; files are read and parsed ahead."""
+        for item, read in ahead(items, lambda i: preparer.read(plan.files[i.source])):
+            file = plan.files[item.source]
+            if isinstance(read, DocumentError):
+                yield item, read
+                continue
+            try:
+                sidecar = plan.rules.of(file.relative)
+                yield item, preparer.prepared(item, file, sidecar, read, self._memories.clock.now())
+            except DocumentError as error:
+                yield item, error
 
     def _failed(self, store: Store, item: Item, error: DocumentError) -> None:
         line = FailureLine(source=item.source, code=error.code.value, message=str(error), hint=error.hint)

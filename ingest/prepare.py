@@ -39,6 +39,14 @@ class Parser(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A file as read: hash of its bytes, and the document they are."""
+
+    raw: str
+    parsed: ParsedDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A document ready to be embedded and stored.
 
@@ -70,22 +78,29 @@ class Preparer:
     root: str
     gate: float
 
-    def prepared(self, item: Item, file: FoundFile, sidecar: Governed, now: Instant) -> Prepared:
+    def read(self, file: FoundFile) -> Read | DocumentError:
+        """Return what a file says, or why it says nothing. Touches no ledger, so any thread may call it."""
+        try:
+            data = read_file(file, self.limits.max_bytes)
+            with span(Span.INGEST_PARSE, bytes=len(data)):
+                return Read(raw=raw_digest(data), parsed=self.parser.parse(file.relative, data))
+        except DocumentError as error:
+            return error
+
+    def prepared(self, item: Item, file: FoundFile, sidecar: Governed, read: Read, now: Instant) -> Prepared:
         """Return the document of `item` as the store will have it.
 
         Raises:
             DocumentError: it cannot be ingested.
         """
-        data = read_file(file, self.limits.max_bytes)
-        with span(Span.INGEST_PARSE, bytes=len(data)):
-            parsed = self.parser.parse(file.relative, data)
+        parsed = read.parsed
         front = governed(parsed.front_matter)
         prior = document_prior(self.policies, self.given, sidecar, front)
         title = prior.title or parsed.title
         with span(Span.INGEST_CHUNK):
             chunks = self.chunks(replace(parsed, title=title))
         fingerprint = Fingerprint(
-            raw=raw_digest(data),
+            raw=read.raw,
             content=content_digest(title, chunks),
             metadata=metadata_fingerprint(given_part(self.policies, self.given, sidecar), parsed.front_matter, prior),
             pipeline=pipeline_digest(self.limits, self.memories.embedder.identity.model),

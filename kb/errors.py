@@ -34,6 +34,7 @@ class ExitCode(IntEnum):
     DEPENDENCY = 4
     REFUSED = 5
     LOCKED = 75
+    INTERRUPTED = 130
 
 
 class KbError(Exception):

@@ -21,6 +21,7 @@ from kb.ledger import open_ledger
 from kb.model import Kind, Memory, Passage, Scope, SourceClass, Standing
 from kb.passages import embed_text, embedded_as
 from kb.ranking import Mode
+from kb.rebirth import follow_half_lives
 from kb.search import Searcher, SearchResult
 from kb.trust import prior
 
@@ -217,6 +218,7 @@ def open_memories(settings: Settings, clock: Clock) -> Iterator[Memories]:
     ledger = open_ledger(url, data_dir=settings.data_dir)
     try:
         generations = Generations(open_server(settings), ledger)
+        follow_half_lives(ledger, settings.policies, clock.now())
         with ledger.read() as tx:
             current = generations.current(tx)
         embedder = LazyEmbedder(settings, (current.model, current.dim) if current else None)

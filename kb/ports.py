@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from kb.model import FOREVER, Scope, Standing
+from kb.model import Scope, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,6 +172,3 @@ class Index(Protocol):
     def count(self) -> int:
         """Return the number of rows."""
         ...
-
-
-ALWAYS_VALID: tuple[Instant, Instant] = (0, FOREVER)

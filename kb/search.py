@@ -8,6 +8,8 @@ why a search shows one version of a document at every instant: never both, never
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -16,7 +18,7 @@ from kb.errors import InputError
 from kb.model import FOREVER, Scope, Standing
 from kb.ports import Criteria
 from kb.ranking import Fusion, Mode, ranked
-from kb.telemetry import Metric, Span, count, span
+from kb.telemetry import Metric, Span, count, observe, span
 from kb.terms import Script, query_terms, script_of
 from kb.trust import effective, gate_clauses, passes
 
@@ -33,6 +35,7 @@ MAX_ROUNDS = 6
 POOL_FLOOR = 50
 POOL_FACTOR = 4
 MAX_POOL = 16_384
+_CODE = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,12 +141,14 @@ class Searcher:
 
     def search(self, request: SearchRequest, index: Index, vector: Vector | None, now: Instant) -> SearchResult:
         """Return hits and suppression for a request whose question is embedded as `vector` (None in text mode)."""
+        began = time.perf_counter()
         at = now if request.at is None else request.at
         with span(Span.SEARCH, k=request.k, mode=request.mode.value):
             criteria = self._criteria(request, at, now)
             hits, arms, mode = self._confirmed(request, criteria, index, vector, at, past=at < now)
             suppressed = self._suppressed(request, criteria, index, vector, at, arms) if request.explain else ()
         count(Metric.SEARCHES)
+        observe(Metric.SEARCH_SECONDS, time.perf_counter() - began)
         count(Metric.SUPPRESSED, len(suppressed))
         return SearchResult(hits=tuple(hits), suppressed=suppressed, arms=mode)
 
@@ -189,14 +194,18 @@ class Searcher:
 
     def _ranking(self, request: SearchRequest, arms: _Arms) -> tuple[Mode, list[tuple[MemoryId, float]]]:
         mode = request.mode
-        if mode is Mode.HYBRID and arms.dense and self._scripts_differ(request.question, arms.dense[: request.k]):
-            mode = Mode.DENSE  # BM25 across scripts finds only chance matches
+        if mode is Mode.HYBRID and arms.dense and self._is_foreign(request.question, arms.dense[: request.k]):
+            mode = Mode.DENSE  # across scripts BM25 finds only chance matches
         text = [] if mode is Mode.DENSE else arms.text
         return mode, ranked(arms.dense, text, request.fusion)
 
-    def _scripts_differ(self, question: str, nearest: Sequence[Candidate]) -> bool:
+    def _is_foreign(self, question: str, nearest: Sequence[Candidate]) -> bool:
+        """Return whether most of the nearest passages are in another script than a question of words.
+
+        A code or a number is written alike in every script: a question with one in it keeps BM25.
+        """
         asked = script_of(question)
-        if asked is Script.NONE:
+        if asked is Script.NONE or _CODE.search(question):
             return False
         with self._ledger.read() as tx:
             found = [script_of(m.text) for m in tx.memories.get([c.id for c in nearest]).values()]

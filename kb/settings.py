@@ -18,7 +18,7 @@ from pydantic_settings import (
 
 from kb.errors import ConfigError
 from kb.model import SourceClass
-from kb.trust import TrustPolicy
+from kb.trust import MAX_DAYS, MIN_HALF_LIFE_DAYS, TrustPolicy
 
 PROJECT_FILE = "kb.toml"
 
@@ -48,8 +48,8 @@ class ClassSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
     confidence: float | None = Field(default=None, ge=0, le=1)
     verified: bool | None = None
-    hold_days: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    half_life_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    hold_days: float | None = Field(default=None, ge=0, le=MAX_DAYS)
+    half_life_days: float | None = Field(default=None, ge=MIN_HALF_LIFE_DAYS, le=MAX_DAYS)
     quarantined: bool | None = None
 
 
@@ -161,5 +161,5 @@ def load_settings(**flags: object) -> Settings:
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
         raise ConfigError("settings are not valid: " + "; ".join(lines)) from error
-    except ValueError as error:  # a toml file that does not parse
-        raise ConfigError(f"a settings file does not parse: {error}") from error
+    except ValueError as error:  # a toml file, or a KB_* variable that holds JSON, does not parse
+        raise ConfigError(f"settings do not parse: {error}") from error

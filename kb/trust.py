@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 NEVER_BORN: Instant = -(2**63)  # birth of c0 = 0: INT64 minimum
 MAX_STRENGTH = 20.0
+MAX_DAYS = 36_500  # a century: longer is never, and would leave the range of instants
+MIN_HALF_LIFE_DAYS = 0.001  # shorter than a minute or two, nothing would be retrieved twice
 PRIOR_STRENGTH = 4.0
 
 
@@ -38,8 +40,8 @@ class TrustPolicy:
     Args:
         confidence: prior c0, in [0, 1].
         verified: whether a person, an owner or a check has vouched for the class.
-        hold_days: days before decay starts, >= 0.
-        half_life_days: days in which confidence halves, > 0.
+        hold_days: days before decay starts, 0 to 36,500.
+        half_life_days: days in which confidence halves, 0.001 to 36,500.
         quarantined: whether new memories wait, unretrieved, for corroboration or verification.
     """
 
@@ -51,10 +53,12 @@ class TrustPolicy:
 
     def __post_init__(self) -> None:
         checked_confidence(self.confidence)
-        if not 0 <= self.hold_days < math.inf:
-            raise ConfigError(f"hold_days is {self.hold_days}; it must be 0 or more")
-        if not 0 < self.half_life_days < math.inf:
-            raise ConfigError(f"half_life_days is {self.half_life_days}; it must be more than 0")
+        if not 0 <= self.hold_days <= MAX_DAYS:
+            raise ConfigError(f"hold_days is {self.hold_days}; it must be between 0 and {MAX_DAYS:,}")
+        if not MIN_HALF_LIFE_DAYS <= self.half_life_days <= MAX_DAYS:
+            raise ConfigError(
+                f"half_life_days is {self.half_life_days}; it must be between {MIN_HALF_LIFE_DAYS} and {MAX_DAYS:,}"
+            )
 
     @property
     def half_life(self) -> float:
@@ -136,7 +140,8 @@ def gate_cut(gate: float, now: Instant, half_life: float) -> Instant:
     """
     if gate <= 0.0:
         return NEVER_BORN
-    return max(NEVER_BORN, math.floor(now + half_life * math.log2(gate)))
+    # `now` stays out of the float: a sum of 1.8e12 and a fraction would lose the fraction
+    return max(NEVER_BORN, now + math.floor(half_life * math.log2(gate)))
 
 
 def passes(trust: Trust, gate: float, now: Instant, half_life: float) -> bool:

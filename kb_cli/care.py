@@ -56,7 +56,7 @@ def reindex(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild the index from the ledger in a new collection, then switch to it."""
-    from kb.index.rebuild import reindex as rebuild
+    from kb.rebuild import reindex as rebuild
 
     settings = settings_of()
     with opened(settings) as memories:
@@ -76,7 +76,7 @@ def reindex(
 
 def reconcile(as_json: AsJson = False) -> None:
     """Compare the index with the ledger and repair what differs."""
-    from kb.index.rebuild import reconcile as repair
+    from kb.rebuild import reconcile as repair
 
     settings = settings_of()
     with opened(settings) as memories:

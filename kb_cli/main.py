@@ -28,8 +28,6 @@ app.command("reconcile")(care.reconcile)
 app.add_typer(memory.app, name="memory")
 app.add_typer(store.app, name="store")
 
-INTERRUPTED = 130
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -77,7 +75,7 @@ def main() -> None:
         code = stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
         render.tell("interrupted; what was stored stays, the next run goes on from there")
-        code = INTERRUPTED
+        code = int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
         code = int(ExitCode.DONE)

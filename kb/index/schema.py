@@ -13,7 +13,6 @@ from typing import Final
 SCHEMA_VERSION: Final = 1  # part of every collection's name: another schema is another collection
 
 COLLECTION_PREFIX: Final = "kb_memories_"
-MAX_DIM: Final = 32_768
 MAX_BATCH: Final = 16_384  # rows in one request, and results of one search, that a server accepts
 MAX_JSON_BYTES: Final = 65_536
 PARTITIONS: Final = 64  # on a server: how many groups the tenants are hashed into
