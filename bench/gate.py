@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kb.index.server import open_server
+from kb.index.milvus import open_server
 from kb.model import FOREVER, MemoryId, Scope, Standing
 from kb.ports import Candidate, Criteria, IndexRow
 from kb.ranking import Fusion, ranked
@@ -191,7 +191,7 @@ def at_size(n: int, rounds: int, scratch: Path) -> dict[str, Any]:
         }
     finally:
         server.close()
-        from kb.index.server import lite_server
+        from kb.index.lite import lite_server
 
         lite_server(settings).stop()
 
@@ -212,7 +212,7 @@ def raw_client(settings: Settings) -> Any:  # noqa: ANN401 - the vendor's
     """Return a client as another program would open it."""
     from pymilvus import MilvusClient
 
-    from kb.index.server import lite_server
+    from kb.index.lite import lite_server
 
     return MilvusClient(lite_server(settings).endpoint(), timeout=60)
 

@@ -28,7 +28,7 @@ from ingest.target import target_of
 from kb.clock import SystemClock
 from kb.embedders import open_embedder
 from kb.index.generations import Generations
-from kb.index.server import open_server
+from kb.index.milvus import open_server
 from kb.ledger import open_ledger
 from kb.memories import Memories
 from kb.settings import Settings

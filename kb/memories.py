@@ -15,8 +15,8 @@ from kb.embedders.lazy import LazyEmbedder
 from kb.errors import DocumentError, IndexUnavailable, InputError, UnknownMemory
 from kb.ids import embed_hash, note_id
 from kb.index.generations import Generations
+from kb.index.milvus import open_server
 from kb.index.projector import Drained, Projector
-from kb.index.server import open_server
 from kb.ledger import open_ledger
 from kb.model import Kind, Memory, Passage, Scope, SourceClass, Standing
 from kb.passages import embed_text, embedded_as

@@ -15,7 +15,7 @@ def status(as_json: AsJson = False) -> None:
     """Say whether the Milvus Lite server runs, for whom, and how large its file is."""
     from dataclasses import asdict
 
-    from kb.index.server import lite_server
+    from kb.index.lite import lite_server
 
     settings = settings_of()
     if settings.index_uri:
@@ -32,7 +32,7 @@ def status(as_json: AsJson = False) -> None:
 def stop(as_json: AsJson = False) -> None:
     """Stop the Milvus Lite server; the next command that needs it starts it again."""
     from kb.errors import ConfigError
-    from kb.index.server import lite_server
+    from kb.index.lite import lite_server
 
     settings = settings_of()
     if settings.index_uri:

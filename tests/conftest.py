@@ -15,7 +15,7 @@ pytest_plugins = [f"tests.{path.stem}" for path in sorted(HERE.glob("fixtures_*.
 # What the developer has set must not steer a test; what a test forgets to place must not land in the developer's home.
 # Models that are built once may stay: they are checked by hash.
 _home = tempfile.TemporaryDirectory(prefix="kb-tests-", ignore_cleanup_errors=True)
-for _name in [n for n in os.environ if n.startswith(("KB_", "OTEL_", "OPENAI_"))]:
+for _name in [n for n in os.environ if n.startswith(("KB_", "OTEL_", "OPENAI_")) and not n.startswith("KB_TEST_")]:
     del os.environ[_name]
 os.environ["XDG_CONFIG_HOME"] = f"{_home.name}/config"
 os.environ["XDG_DATA_HOME"] = f"{_home.name}/data"

@@ -27,6 +27,21 @@ if TYPE_CHECKING:
     from kb.ports import Embedder, Index
     from kb.search import SearchResult
 
+GUIDE = """# Guide
+
+## Limits
+
+The bridge carries forty tons on a dry day.
+
+## Colours
+
+The bridge is painted green every spring.
+
+## Opening
+
+The bridge opens at noon for tall ships.
+"""
+
 T0 = 1_800_000_000_000  # an instant in 2027: after every file of the tests was written
 
 
@@ -168,3 +183,14 @@ def write(folder: Path, **files: str) -> None:
         path = folder / (name.replace("__", "/").removesuffix("_md") + (".md" if name.endswith("_md") else ""))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
+
+
+def split_into_sections(folder: Path, body: str = GUIDE) -> None:
+    """Write a guide whose sections are long enough to be passages of their own."""
+    sections = body.split("\n\n")
+    write(folder, guide_md="\n\n".join(s if s.startswith("#") else f"{s} {_filler(s)}" for s in sections))
+
+
+def _filler(seed: str) -> str:
+    word = seed.rsplit(maxsplit=1)[-1].strip(".")
+    return " ".join(f"Sentence {n} about {word} adds detail that matters to nobody else." for n in range(12))

@@ -135,7 +135,7 @@ def _russian_score(sample: bytes, encoding: str) -> float:
         return 0.0
     vowels = sum(char in "оеаинт" for char in high)
     lower = sum(char in _RUSSIAN_LOWER for char in high)
-    if len(high) > _FEW and not any(char in "ыьэюяЯ" for char in high):
+    if len(high) > _FEW and not any(char in "ыьэюя" or char.isupper() for char in high):  # Hebrew, most likely
         return 0.0
     return lower / len(high) if vowels > 0.25 * len(high) else 0.0
 

@@ -110,10 +110,10 @@ def _wide(sample: bytes) -> str:
     if sample.count(0) < len(sample) // 10:
         return _wide_han(sample)
     lanes = [sample[i::4].count(0) / max(len(sample[i::4]), 1) for i in range(4)]
-    low, high = 0.1, 0.6
-    if lanes[0] > high and lanes[1] > high and lanes[3] < low:
+    low, high = 0.5, 0.9
+    if min(lanes[0], lanes[1]) > high and lanes[3] < low:
         return "utf-32-be"
-    if lanes[2] > high and lanes[3] > high and lanes[0] < low:
+    if min(lanes[2], lanes[3]) > high and lanes[0] < low:
         return "utf-32-le"
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     if odd > 5 * even:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass
-from statistics import median
+from itertools import pairwise
 
 from ingest.parse.plaintext import numbered_heading
 
@@ -14,6 +13,7 @@ LARGE_TYPE = 1.15  # times the body's size, from which short lines are headings
 HEADING_LENGTH = 120
 MAX_HEADING_SHARE = 0.2  # of a document's lines; above it the type is decoration
 MARK_LENGTH = 3  # of a footnote mark or an exponent
+PAGE_WORDS = 12  # letters around a page number
 RUNNING_PAGES = 4  # fewest pages from which repeated lines are running heads
 
 _HAN = r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f]"
@@ -43,8 +43,9 @@ class Line:
 
     @property
     def key(self) -> str:
-        """What stays the same of a running head from page to page."""
-        return _DIGITS.sub("#", " ".join(self.text.split()))
+        """What stays the same of a running head from page to page; of a page number its form."""
+        text = " ".join(self.text.split())
+        return _DIGITS.sub("#", text) if sum(map(str.isalpha, text)) <= PAGE_WORDS else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +152,10 @@ def _level(line: Line, titles: dict[str, int], sizes: dict[float, int]) -> int:
 
 
 def _usual_gap(lines: list[Line]) -> float:
-    gaps = [above.bottom - below.bottom for above, below in itertools.pairwise(lines)]
-    gaps = [gap for gap in gaps if gap > 0]
-    return median(gaps) if gaps else 0.0
+    """Return the line spacing: the lower quartile, since what lies between paragraphs is wider."""
+    gaps = sorted(above.bottom - below.bottom for above, below in pairwise(lines))
+    spacings = [gap for gap in gaps if gap > 0.7 * lines[0].size]
+    return spacings[len(spacings) // 4] if spacings else 0.0
 
 
 def _starts_paragraph(previous: Line, line: Line, *, gap: float, width: int) -> bool:

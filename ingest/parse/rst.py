@@ -34,7 +34,7 @@ _DIRECTIVE = re.compile(r"\.\.\s+([\w:+.-]+)::[ \t]*(.*)")
 _OPTION = re.compile(r"\s*:[\w-]+:")
 _CODE_DIRECTIVES = frozenset({"code-block", "sourcecode", "code", "literalinclude", "highlight", "prompt", "doctest"})
 _SILENT_DIRECTIVES = frozenset(
-    {"toctree", "index", "automodule", "autoclass", "autofunction", "currentmodule", "contents"}
+    "toctree index automodule autoclass autofunction currentmodule contents raw include meta".split()  # noqa: SIM905 - a word list
 )
 _HEADER_LINE = re.compile(r"[A-Z][\w-]*:(?:\s|$)")
 _BODY = frozenset(

@@ -64,7 +64,7 @@ class FileLocks:
         """See `Locks.hold`."""
         handle = self._opened(name)
         try:
-            if not _won(functools.partial(_flocked, handle), wait_seconds):
+            if not won(functools.partial(_flocked, handle), wait_seconds):
                 raise Locked(f"another run holds the lock {name!r}{_file_holder(handle)}")
             with _kept(handle):
                 _sign(handle, {"pid": os.getpid(), "since": self._clock.now()})
@@ -97,7 +97,7 @@ class AdvisoryLocks:
         with self._engine.connect() as connection:
             who = f"kb pid {os.getpid()} on {socket.gethostname()}"[:63]
             connection.execute(_INTRODUCE, {"who": who})
-            if not _won(lambda: bool(connection.execute(_TRY_LOCK, {"key": key}).scalar()), wait_seconds):
+            if not won(lambda: bool(connection.execute(_TRY_LOCK, {"key": key}).scalar()), wait_seconds):
                 raise Locked(f"another run holds the lock {name!r}{_advisory_holder(connection, key)}")
             with _kept(connection.connection.driver_connection.fileno()):  # type: ignore[union-attr] # psycopg's
                 yield
@@ -119,7 +119,8 @@ def advisory_key(name: str) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _won(attempt: Callable[[], bool], wait_seconds: float) -> bool:
+def won(attempt: Callable[[], bool], wait_seconds: float) -> bool:
+    """Return whether `attempt` succeeded within the time; it is tried at least once."""
     deadline = time.monotonic() + wait_seconds
     while not attempt():
         if time.monotonic() >= deadline:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from kb.errors import ConfigError, LedgerUnavailable
+from kb.ledger.locks import won
 from kb.ledger.migrations import HEAD, REVISIONS, VERSION_TABLE
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 LOCK = "migrate"
 LOCK_SECONDS = 120.0
+SWITCH_SECONDS = 30.0
 
 _VERSION = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
 
@@ -72,12 +75,8 @@ def _prepare(engine: Engine) -> None:
     """Set what belongs to the database as a whole and cannot be set inside a transaction."""
     with engine.connect().execution_options(kb_begin="") as connection:
         if engine.dialect.name == "sqlite":
-            mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
-            if mode != "wal":
-                raise LedgerUnavailable(
-                    "this file system cannot hold a shared ledger (no write-ahead log)",
-                    hint="keep the data directory on a local disk, or set ledger_url to a PostgreSQL database",
-                )
+            if not won(partial(_has_write_ahead_log, connection), SWITCH_SECONDS):
+                raise LedgerUnavailable("another process keeps the new ledger busy", hint="repeat in a moment")
             return
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
         if encoding != "UTF8":
@@ -85,6 +84,22 @@ def _prepare(engine: Engine) -> None:
                 f"the ledger's database is encoded in {encoding}; it must be UTF8",
                 hint="create it with `createdb --encoding=UTF8 --template=template0 NAME`",
             )
+
+
+def _has_write_ahead_log(connection: sa.Connection) -> bool:
+    """Switch the write-ahead log on; False while another process reads, since SQLite waits for nobody here."""
+    try:
+        mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
+    except LedgerUnavailable as error:
+        if str(getattr(error.__cause__, "sqlite_errorname", "")).startswith("SQLITE_BUSY"):
+            return False
+        raise
+    if mode != "wal":
+        raise LedgerUnavailable(
+            "this file system cannot hold a shared ledger (no write-ahead log)",
+            hint="keep the data directory on a local disk, or set ledger_url to a PostgreSQL database",
+        )
+    return True
 
 
 def _upgrade(connection: sa.Connection) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from kb.clock import SystemClock
 from kb.index.lite import LiteServer
-from kb.index.server import open_server
+from kb.index.milvus import open_server
 from kb.model import Standing
 from kb.settings import Settings
 from tests.fakes.embedder import HashingEmbedder

@@ -11,30 +11,13 @@ import pytest
 
 from kb.clock import SystemClock
 from kb.index.lite import LiteServer
-from kb.index.server import open_server
+from kb.index.milvus import open_server
 from kb.settings import Settings
+from tests.crash.flipper import version
 from tests.fakes.embedder import HashingEmbedder
 from tests.stores import open_store, search, sync, texts
 
 ROOT = Path(__file__).parents[2]
-
-
-def version(n: int) -> str:
-    filler = " ".join(f"Filler sentence {k} stays as it is." for k in range(10))
-    return (
-        f"# Toll\n\nThe bridge toll is {n} coins for every cart. {filler}\n\n## Other\n\nFerries are free. {filler}\n"
-    )
-
-
-def flip(data: str, folder: str, times: str) -> None:
-    """Ingest one version after another; run in a process of its own."""
-    settings = Settings(data_dir=Path(data))
-    server = open_server(settings)
-    with open_store(Path(data), server=server, embedder=HashingEmbedder(), clock=SystemClock()) as memories:  # type: ignore[arg-type]
-        for n in range(1, int(times) + 1):
-            (Path(folder) / "toll.md").write_text(version(n % 5))
-            sync(memories, Path(folder), checksum=True)
-    server.close()
 
 
 @pytest.mark.parametrize("flips", [12, pytest.param(150, marks=pytest.mark.soak)])
@@ -46,8 +29,7 @@ def test_a_search_sees_exactly_one_version_at_every_instant(tmp_path, flips):
     server = open_server(settings)
     with open_store(data, server=server, embedder=HashingEmbedder(), clock=SystemClock()) as memories:  # type: ignore[arg-type]
         sync(memories, folder)
-        code = "import sys; from tests.crash.test_versions_while_searching import flip; flip(*sys.argv[1:])"
-        command = [sys.executable, "-c", code, str(data), str(folder), str(flips)]
+        command = [sys.executable, "-m", "tests.crash.flipper", str(data), str(folder), str(flips)]
         writer = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
         seen: set[str] = set()
         searches = 0

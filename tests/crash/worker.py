@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.clock import SystemClock
-from kb.index.server import open_server
+from kb.index.milvus import open_server
 from kb.rebuild import reconcile, reindex
 from kb.settings import Settings
 from tests.fakes.embedder import HashingEmbedder

@@ -38,7 +38,6 @@ class HashingEmbedder:
         self.fails_after: int | None = None  # calls that succeed before it becomes unavailable
         self.calls = 0
         self.passages_embedded = 0
-        self.queries_embedded = 0
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(text.split()) + 2 for text in texts]
@@ -49,9 +48,7 @@ class HashingEmbedder:
         return vectors
 
     def queries(self, texts: Sequence[str]) -> Vector:
-        vectors = self._embed(texts)
-        self.queries_embedded += len(texts)
-        return vectors
+        return self._embed(texts)
 
     def _embed(self, texts: Sequence[str]) -> Vector:
         if self.unavailable or (self.fails_after is not None and self.calls >= self.fails_after):

@@ -32,10 +32,10 @@ def forge() -> Iterator[Workers]:
 
 
 @pytest.fixture
-def workers(forge: Workers) -> Workers:
-    """The process that forks workers, with nothing said yet."""
-    forge.events.clear()
-    return forge
+def workers(forge: Workers) -> Iterator[Workers]:
+    """The process that forks workers, with none running and nothing said yet."""
+    yield forge
+    forge.reset()
 
 
 def together(workers: Workers, action: str, url: str | None, data_dir: Path, *, count: int) -> None:

@@ -37,6 +37,7 @@ def test_exit_codes_are_those_of_the_design() -> None:
         "DEPENDENCY": 4,
         "REFUSED": 5,
         "LOCKED": 75,
+        "INTERRUPTED": 130,
     }
 
 

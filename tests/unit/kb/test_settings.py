@@ -126,7 +126,7 @@ def test_every_bad_value_is_listed_at_once() -> None:
 
 def test_a_file_that_does_not_parse_is_the_operators_error() -> None:
     project("gate = = 1")
-    with pytest.raises(ConfigError, match="does not parse"):
+    with pytest.raises(ConfigError, match="do not parse"):
         load_settings()
 
 
