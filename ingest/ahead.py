@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def ahead(items: Iterable[T], work: Callable[[T], R], depth: int = DEPTH) -> Ite
         waiting: deque[tuple[T, Future[R]]] = deque()
         try:
             for item in items:
-                waiting.append((item, pool.submit(work, item)))
+                waiting.append((item, pool.submit(copy_context().run, work, item)))  # spans find their parent
                 if len(waiting) > depth:
                     first, done = waiting.popleft()
                     yield first, done.result()

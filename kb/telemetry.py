@@ -7,6 +7,7 @@ stops the work. No document text and no secret is ever an attribute.
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -84,6 +85,7 @@ def configure(endpoint: str | None) -> None:
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a collector that is away is no news
     base = endpoint.rstrip("/")
     resource = Resource.create({"service.name": SERVICE})
     traces = TracerProvider(resource=resource)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ingest.parse.plaintext import numbered_heading
@@ -42,6 +42,11 @@ class Line:
         return round(abs(self.top - self.bottom), 1)
 
     @property
+    def folded(self) -> str:
+        """Its text as outline titles are compared: without white space, case folded."""
+        return "".join(self.text.split()).casefold()
+
+    @property
     def key(self) -> str:
         """What stays the same of a running head from page to page; of a page number its form."""
         text = " ".join(self.text.split())
@@ -63,6 +68,18 @@ def running_lines(pages: list[list[Line]]) -> frozenset[str]:
         return frozenset()
     edges = Counter(key for lines in full for key in {line.key for line in (*lines[:2], *lines[-2:])})
     return frozenset(key for key, seen in edges.items() if seen > len(full) / 2)
+
+
+def with_titles_whole(lines: list[Line], titles: dict[str, int]) -> list[Line]:
+    """Return a page's lines with every outline title that runs over two or three of them as one line."""
+    whole: list[Line] = []
+    at = 0
+    while at < len(lines):
+        run = next((n for n in (3, 2) if "".join(line.folded for line in lines[at : at + n]) in titles), 1)
+        text = joined([line.text for line in lines[at : at + run]]) if run > 1 else lines[at].text
+        whole.append(replace(lines[at], text=text))
+        at += run
+    return whole
 
 
 def heading_sizes(pages: list[list[Line]]) -> dict[float, int]:
@@ -142,9 +159,8 @@ def _adjacent(above: Line | None, below: Line) -> bool:
 
 
 def _level(line: Line, titles: dict[str, int], sizes: dict[float, int]) -> int:
-    folded = "".join(line.text.split()).casefold()
-    if folded in titles:
-        return titles[folded]
+    if line.folded in titles:
+        return titles[line.folded]
     if line.size in sizes and len(line.text) <= HEADING_LENGTH and any(char.isalpha() for char in line.text):
         return sizes[line.size]
     level = numbered_heading(line.text)

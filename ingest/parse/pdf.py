@@ -6,10 +6,11 @@ Headings come from the outline, else from large type. Running heads and page num
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import TYPE_CHECKING, Any
 
 from ingest.parse.builder import DocumentBuilder
-from ingest.parse.layout import Line, heading_sizes, laid_out, running_lines
+from ingest.parse.layout import Line, heading_sizes, laid_out, running_lines, with_titles_whole
 from kb.errors import DocumentError, FailureCode
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 HINT_OCR = "it looks scanned: run OCR over it (for example `ocrmypdf in.pdf out.pdf`) and ingest the result"
 SHOWN = 10  # page numbers in a warning
+_LINE = re.compile("[^\n\x02\ufffe]+[\x02\ufffe]?")  # pdfium marks a hyphen at a line's end and joins the lines
 _MAX_OUTLINE = 5_000
 _XFA_FORMS = frozenset({2, 3})  # FORMTYPE_XFA_FULL, FORMTYPE_XFA_FOREGROUND
 
@@ -58,7 +60,9 @@ def _document(
     if xfa:
         builder.warnings.append("it is an XFA form: only its static text was read")
     running = running_lines(pages)
-    sizes = {} if outline else heading_sizes(pages)
+    pages = [with_titles_whole(lines, outline.get(number, {})) for number, lines in enumerate(pages, 1)]
+    listed = any(line.folded in outline.get(number, {}) for number, lines in enumerate(pages, 1) for line in lines)
+    sizes = {} if listed else heading_sizes(pages)
     for number, lines in enumerate(pages, 1):
         kept = [line for line in lines if line.key not in running] or lines
         for paragraph in laid_out(kept, titles=outline.get(number, {}), sizes=sizes):
@@ -84,22 +88,34 @@ def _lines(pdf: Any, number: int) -> list[Line]:  # noqa: ANN401 - the vendor's 
 
 
 def _read(textpage: Any) -> list[Line]:  # noqa: ANN401 - the vendor's object
-    import pypdfium2.raw as api  # type: ignore[import-untyped]  # noqa: PLC0415 - loaded when first needed
+    import pypdfium2.raw as api  # type: ignore[import-untyped] # noqa: PLC0415 - loaded when first needed
 
     count = textpage.count_chars()
     text = textpage.get_text_range() if count > 0 else ""
     box = api.FS_RECTF()
     lines: list[Line] = []
-    at = 0
-    for raw in text.split("\n"):
-        stripped = raw.rstrip("\r")
-        first = at + len(stripped) - len(stripped.lstrip())
-        if stripped.strip("\x00 \t\xa0"):
-            found = api.FPDFText_GetLooseCharBox(textpage.raw, min(first, count - 1), ctypes.byref(box))
-            top, bottom, left = (box.top, box.bottom, box.left) if found else (0.0, 0.0, 0.0)
-            lines.append(Line(text=stripped.strip(), top=top, bottom=bottom, left=left))
-        at += len(raw) + 1
+    drift = 0
+    for segment in _LINE.finditer(text):
+        line = segment[0].rstrip()
+        if not line.strip("\x00 \t\xa0"):
+            continue
+        first = segment.start() + len(line) - len(line.lstrip())
+        drift = _drift(textpage, first, ord(text[first]), drift)
+        found = api.FPDFText_GetLooseCharBox(textpage.raw, min(max(first + drift, 0), count - 1), ctypes.byref(box))
+        top, bottom, left = (box.top, box.bottom, box.left) if found else (0.0, 0.0, 0.0)
+        lines.append(Line(text=line.strip(), top=top, bottom=bottom, left=left))
     return lines
+
+
+def _drift(textpage: Any, index: int, codepoint: int, before: int) -> int:  # noqa: ANN401 - the vendor's object
+    """Return how far a character's number in the page is from its place in the text: pdfium leaves some out."""
+    import pypdfium2.raw as api  # noqa: PLC0415 - loaded when first needed
+
+    drift: int
+    for drift in (before, *range(before + 1, before + 9), *range(before - 1, before - 9, -1)):
+        if index + drift >= 0 and codepoint == api.FPDFText_GetUnicode(textpage.raw, index + drift):
+            return drift
+    return before
 
 
 def _outline(pdf: Any) -> dict[int, dict[str, int]]:  # noqa: ANN401 - the vendor's object

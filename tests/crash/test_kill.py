@@ -140,7 +140,7 @@ def interrupted_story(home: Path, expected: dict[str, dict[str, object]], rng: r
 
 
 def test_a_killed_run_is_finished_by_the_next_one(tmp_path, expected):
-    interrupted_story(tmp_path, expected, random.Random(1), kills=2)
+    interrupted_story(tmp_path, expected, random.Random(1), kills=1)
 
 
 @pytest.mark.soak

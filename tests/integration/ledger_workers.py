@@ -48,6 +48,7 @@ class Workers:
     def kill(self, pid: int) -> None:
         """Kill a worker with signal 9, and read everything that it said."""
         end(pid)
+        self._running = {name: other for name, other in self._running.items() if other != pid}
         self._tell("ping")
         while self._next() != ["pong"]:
             pass
