@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ingest.blocks import ParsedDocument
 
+__all__ = ["PARSER_VERSION", "ParseLimits", "guarded", "parse"]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

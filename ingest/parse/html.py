@@ -16,6 +16,7 @@ from lxml import etree
 from ingest.parse import html_table
 from ingest.parse.builder import DocumentBuilder
 from ingest.parse.decode import decode_text
+from ingest.parse.html_text import BLOCKS, BREAK, DROPPED, folded, inline_text, local_name, strings
 
 if TYPE_CHECKING:
     from ingest.blocks import ParsedDocument
@@ -23,19 +24,11 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 200  # of nested elements kept in a page nested too deeply for libxml2
 
-Element = Any  # lxml's stubs know no single type for a node of a parsed page
+Element = Any  # see html_text.py
 
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]{0,100}encoding\s*=\s*["']([\w.:-]+)""")
 _HEADINGS = {f"h{n}": n for n in range(1, 7)}
-_BLOCKS = frozenset(
-    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure footer"  # noqa: SIM905 - a word list
-    " form header hgroup hr html legend li main ol option p section summary table tbody td tfoot th thead tr ul".split()
-)
-_DROPPED = frozenset(
-    "script style title noscript template nav button select input textarea iframe object embed applet svg canvas audio"  # noqa: SIM905 - a word list
-    " video map datalist noframes".split()
-)
 _FURNITURE_ROLES = frozenset({"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog"})
 _FURNITURE_CLASSES = frozenset(
     "topnav bottomnav subnav skipnav navbar skip-link skip-to-content skip-to-main sr-only visually-hidden breadcrumb"  # noqa: SIM905 - a word list
@@ -43,9 +36,6 @@ _FURNITURE_CLASSES = frozenset(
 )
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?!\.)", re.IGNORECASE)
 _INLINE_CODE = frozenset({"code", "kbd", "samp", "tt"})
-_BREAK = "\x0b"  # stands for <br> until white space is folded
-_SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
-_HAN_BREAK = re.compile(r"(?<=[\u2e80-\u9fff\uff00-\uffef])[ \t]*\r?\n[ \t]*(?=[\u2e80-\u9fff\uff00-\uffef])")
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*>")
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905 - a word list
 _LANGUAGE = re.compile(r"(?:language|lang|highlight-source|brush:)-?\s*([\w+#-]+)")
@@ -141,7 +131,7 @@ class _Walk:
         if tag == "script" and "template" in (element.get("type") or "") and not self._nested:
             self._template(element.text or "")
             return True
-        if tag in _DROPPED or (not self._furniture and is_furniture(element, tag)):
+        if tag in DROPPED or (not self._furniture and is_furniture(element, tag)):
             return True
         if tag in _HEADINGS:
             self._break_off()
@@ -149,7 +139,7 @@ class _Walk:
             return True
         if tag == "pre":
             self._break_off()
-            self._builder.code("".join(_strings(element)), language=_language(element))
+            self._builder.code("".join(strings(element)), language=_language(element))
             return True
         if tag == "table" and html_table.holds_data(element):
             self._break_off()
@@ -159,7 +149,7 @@ class _Walk:
         return False
 
     def _open(self, element: Element, tag: str) -> None:
-        if tag in _BLOCKS:
+        if tag in BLOCKS:
             self._flush()
         if tag in {"ul", "ol", "dl"}:
             start = element.get("start") or "1"
@@ -173,7 +163,7 @@ class _Walk:
         self._inline.append(element.text or "")
 
     def _close(self, element: Element, tag: str) -> None:
-        if tag in _BLOCKS:
+        if tag in BLOCKS:
             self._flush()
         if tag in {"ul", "ol", "dl"} and self._lists and not self._was_skipped(element):
             self._lists.pop()
@@ -223,16 +213,10 @@ class _Walk:
 def _mark(element: Element, tag: str) -> str:
     """Return what an inline element itself stands for, before its text."""
     if tag == "br":
-        return _BREAK
+        return BREAK
     if tag == "img":
         return f" {element.get('alt') or ''} "
     return "`" if tag in _INLINE_CODE else ""
-
-
-def local_name(element: Element) -> str:
-    """Return an element's tag in lower case without namespace; "" for what is no element."""
-    tag = element.tag
-    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
 
 
 def is_furniture(element: Element, tag: str) -> bool:
@@ -250,32 +234,6 @@ def is_furniture(element: Element, tag: str) -> bool:
         return False
     classes = attributes.get("class", "").lower().split()
     return not _FURNITURE_CLASSES.isdisjoint(classes)
-
-
-def inline_text(element: Element) -> str:
-    """Return the text of an element as one line."""
-    return " ".join(folded("".join(_strings(element))).split())
-
-
-def folded(text: str) -> str:
-    """Fold white space as a browser does: runs to one space, `<br>` to a line end, none between Chinese lines."""
-    text = _SPACES.sub(" ", _HAN_BREAK.sub("", text))
-    return "\n".join(line.strip() for line in text.split(_BREAK)).strip()
-
-
-def _strings(element: Element) -> list[str]:
-    parts: list[str] = []
-    events: Any = etree.iterwalk(element, events=("start", "end"))
-    for event, node in events:
-        tag = local_name(node)
-        if event == "end":
-            parts.append((node.tail or "") if node is not element else "")
-        elif tag in _DROPPED or (tag == "a" and "headerlink" in (node.get("class") or "")):
-            events.skip_subtree()
-        else:
-            parts.append("\n" if tag == "br" else " " if tag in _BLOCKS else "")
-            parts.append((node.get("alt") or "") if tag == "img" else node.text or "")
-    return parts
 
 
 def _language(element: Element) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ingest.parse.html_text import inline_text
 from kb.errors import DocumentError, FailureCode
 
-Element = Any  # see html.py
+Element = Any  # see html_text.py
 
 MAX_SPAN = 1_000  # columns or rows one cell may cover
 MAX_CELLS = 1_000_000
@@ -43,8 +44,6 @@ def rows_of(table: Element) -> list[list[str]]:
     Raises:
         DocumentError: TOO_LARGE, above a million cells (merged ones count for what they cover).
     """
-    from ingest.parse.html import inline_text  # noqa: PLC0415 - loaded when first needed
-
     rows: list[list[str]] = []
     below: dict[int, int] = {}  # column -> rows still covered from above
     cells = 0

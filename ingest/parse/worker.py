@@ -100,7 +100,10 @@ class ParserWorker:
                 self.close()
         self._retire(heavy=bool(head.pop("heavy", False)))
         if "error" in head:
-            raise wire.unpacked_error(head)
+            error = wire.unpacked_error(head)
+            if error.code is FailureCode.OUT_OF_MEMORY:
+                self.close()  # who was refused memory once may be in any state
+            raise error
         return wire.unpacked(head, text)
 
     def close(self) -> None:

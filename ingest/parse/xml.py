@@ -12,7 +12,8 @@ from lxml import etree
 
 from ingest.parse.builder import DocumentBuilder
 from ingest.parse.decode import decode_text
-from ingest.parse.html import html_document, local_name
+from ingest.parse.html import html_document
+from ingest.parse.html_text import local_name
 from ingest.parse.ooxml import hardened
 from kb.errors import DocumentError, FailureCode
 

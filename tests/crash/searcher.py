@@ -1,10 +1,11 @@
-"""Searches one tenant until a file appears: `python -m tests.crash.searcher DATA_DIR TENANT STOP_FILE`.
+"""Searches one tenant until a file appears, and makes one of its own once at work: `python -m tests.crash.searcher DATA_DIR TENANT STOP_FILE`.
 
 Prints how many searches were made and how many hits were seen. Ends with an error at the first hit of another tenant.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def main(data_dir: str, tenant: str, stop_file: str) -> None:
             if strangers:
                 raise SystemExit(f"{tenant} saw {strangers}")
             searches += 1
+            Path(f"{stop_file}.{os.getpid()}").touch()  # at work
             hits += len(found)
     server.close()
     sys.stdout.write(f"{searches} {hits}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def write_documents(folder: Path, tenant: str, count: int, edition: int) -> None
         (folder / f"{d:02d}.md").write_text(f"# Document {d} of tenant {tenant}\n\n{lines}\n")
 
 
+def at_work(stop: Path, searchers: list[subprocess.Popen[str]]) -> None:
+    """Wait until every searcher has searched once, or one has ended."""
+    deadline = time.monotonic() + 120
+    while len(list(stop.parent.glob(f"{stop.name}.*"))) < len(searchers):
+        ended = [p for p in searchers if p.poll() is not None]
+        assert not ended, ended[0].communicate()[1][-2000:]
+        assert time.monotonic() < deadline, "the searchers did not start"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(("documents", "editions"), [(10, 3), pytest.param(60, 10, marks=pytest.mark.soak)])
 def test_eight_searchers_and_one_writer(tmp_path, documents, editions):
     data, stop = tmp_path / "data", tmp_path / "stop"
@@ -47,19 +58,19 @@ def test_eight_searchers_and_one_writer(tmp_path, documents, editions):
             )
             for n in range(8)
         ]
+        at_work(stop, searchers)
         for edition in range(1, editions + 1):
             for tenant in TENANTS:
                 write_documents(tmp_path / tenant, tenant, documents, edition)
                 report = sync(memories, tmp_path / tenant, tenant=tenant, checksum=True)
                 assert report.documents["changed"] == documents
-        while not all(p.poll() is not None for p in searchers):
-            stop.touch()
-            for process in searchers:
-                out, err = process.communicate(timeout=120)
-                assert process.returncode == 0, err[-2000:]
-                searches, hits = map(int, out.split())
-                assert searches > 0
-                assert hits > 0
+        stop.touch()
+        for process in searchers:
+            out, err = process.communicate(timeout=120)
+            assert process.returncode == 0, err[-2000:]
+            searches, hits = map(int, out.split())
+            assert searches > 0
+            assert hits > 0
         for tenant in TENANTS:
             found = search(memories, "document number", tenant=tenant, k=1000).hits
             active = memories.page(tenant, limit=1000, standings=(Standing.ACTIVE,))

@@ -15,7 +15,8 @@ PACKAGE = """<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl
 <dc:title>书名</dc:title><dc:creator>A</dc:creator></metadata><manifest>
 <item id="b" href="b.xhtml" media-type="application/xhtml+xml"/><item id="a" href="a%20a.xhtml"
 media-type="application/xhtml+xml"/><item id="n" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>
-</manifest><spine><itemref idref="n"/><itemref idref="a"/><itemref idref="b"/><itemref idref="gone"/></spine></package>"""
+</manifest><spine><itemref idref="n"/><itemref idref="a"/><itemref idref="b"/><itemref idref="gone"/></spine>
+</package>"""
 
 
 def book(**extra: str) -> bytes:
@@ -163,7 +164,8 @@ def test_fences_that_never_close_cost_no_time() -> None:
 
 
 def test_subtitles_are_what_is_said() -> None:
-    source = "WEBVTT\n\nNOTE x\n\n1\n00:01.000 --> 00:02.000 align:start\n<v Ann>Hello <b>there</b>\n\n00:03.000 --> 00:04.000\n再见"
+    first = "WEBVTT\n\nNOTE x\n\n1\n00:01.000 --> 00:02.000 align:start\n<v Ann>Hello <b>there</b>"
+    source = f"{first}\n\n00:03.000 --> 00:04.000\n再见"
     assert parsed("a.vtt", source).text == "Ann: Hello there\n\n再见"
 
 

@@ -14,6 +14,13 @@ from ingest.parse import ParseLimits, guarded, parse
 from ingest.parse.foreign import translated
 from kb.errors import DocumentError, FailureCode
 
+
+def malformed() -> etree.XMLSyntaxError:
+    with pytest.raises(etree.XMLSyntaxError) as caught:
+        etree.fromstring("<a>")
+    return caught.value
+
+
 FAMILIES = [
     (PdfiumError("Failed to load document (PDFium: Incorrect password error)."), FailureCode.ENCRYPTED),
     (PdfiumError("Failed to load document (PDFium: Data format error)."), FailureCode.CORRUPT),
@@ -23,7 +30,7 @@ FAMILIES = [
     (RuntimeError("File 'x' is encrypted, password required for extraction"), FailureCode.ENCRYPTED),
     (ValueError("not a ZIP archive (so not a DOCX file)"), FailureCode.CORRUPT),
     (KeyError("no relationship of type officeDocument"), FailureCode.CORRUPT),
-    (etree.XMLSyntaxError("broken", 1, 1, 1), FailureCode.CORRUPT),
+    (malformed(), FailureCode.CORRUPT),
     (zlib.error("invalid block type"), FailureCode.CORRUPT),
     (StructError("unpack requires a buffer"), FailureCode.CORRUPT),
     (EOFError("ran out"), FailureCode.CORRUPT),

@@ -53,7 +53,7 @@ def test_attachments_are_named_and_not_read() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b'From: a\nContent-Type: multipart/encrypted; protocol="application/pgp-encrypted"; boundary=b\n\n--b\n\nx\n--b--',
+        b'From: a\nContent-Type: multipart/encrypted; protocol="application/pgp-encrypted"; boundary=b\n\n--b--',
         b"From: a\nContent-Type: application/pkcs7-mime; smime-type=enveloped-data\n\nMIAGCSqGSIb3DQEHA6CAMIA=",
         b"From: a\nSubject: s\n\n-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n",
     ],

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+from typing import TYPE_CHECKING
 
 import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
@@ -12,14 +13,17 @@ from reportlab.pdfgen.canvas import Canvas
 from kb.errors import FailureCode
 from tests.unit.ingest.parse.laws import code, failure, headings, parsed
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SONG = "STSong-Light"
 
 
-def pdf(*pages: list[tuple[str, float, str]], password: str = "", outline: dict[int, str] | None = None) -> bytes:
+def pdf(*pages: Sequence[tuple[str, float, str]], locked: str = "", outline: dict[int, str] | None = None) -> bytes:
     """Return a PDF; each page is lines of (font, size, text) from top to bottom; a blank text leaves a gap."""
     pdfmetrics.registerFont(UnicodeCIDFont(SONG))
     out = io.BytesIO()
-    canvas = Canvas(out, encrypt=StandardEncryption(password) if password else None)
+    canvas = Canvas(out, encrypt=StandardEncryption(locked) if locked else None)
     for number, lines in enumerate(pages):
         if outline and number in outline:
             canvas.bookmarkPage(f"p{number}")
@@ -81,7 +85,7 @@ def test_running_heads_are_left_out() -> None:
 
 
 def test_a_password_is_asked_for() -> None:
-    assert code("a.pdf", pdf(body("secret"), password="pässwörd")) is FailureCode.ENCRYPTED
+    assert code("a.pdf", pdf(body("secret"), locked="pässwörd")) is FailureCode.ENCRYPTED
 
 
 def test_pages_without_text_are_named_and_a_scan_is_told_to_use_ocr() -> None:
