@@ -1,5 +1,6 @@
-"""Searches one tenant until a file appears, and makes one of its own once at work: `python -m tests.crash.searcher DATA_DIR TENANT STOP_FILE`.
+"""Searches one tenant: `python -m tests.crash.searcher DATA_DIR TENANT STOP_FILE`.
 
+Goes on until STOP_FILE appears; makes a file of its own beside it once it is at work.
 Prints how many searches were made and how many hits were seen. Ends with an error at the first hit of another tenant.
 """
 
