@@ -13,7 +13,8 @@ from ingest.version import Rules, VersionChange, next_version
 from ingest.walk import read_file
 from kb.errors import DocumentError, FailureCode
 from kb.ids import digest, document_id, raw_digest
-from kb.model import Document, Fingerprint
+from kb.model import MAX_METADATA_BYTES, Document, Fingerprint
+from kb.passages import metadata_bytes
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ class Preparer:
         parsed = read.parsed
         front = governed(parsed.front_matter)
         prior = document_prior(self.policies, self.given, sidecar, front)
+        if metadata_bytes(prior.metadata) > MAX_METADATA_BYTES:
+            raise DocumentError(
+                FailureCode.FRONT_MATTER,
+                f"its metadata is longer than {MAX_METADATA_BYTES:,} bytes of JSON",
+                hint="shorten its front matter, or the `.kb.yaml` rules and --metadata that it gets",
+            )
         title = prior.title or parsed.title
         with span(Span.INGEST_CHUNK):
             chunks = self.chunks(replace(parsed, title=title))

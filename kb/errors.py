@@ -11,7 +11,8 @@
     │   └── EmbedderUnavailable
     ├── Refused                a guard said no                             exit 5
     │   ├── MassDelete
-    │   └── EmbedderChanged
+    │   ├── EmbedderChanged
+    │   └── IndexOutdated
     ├── Locked                 another run holds the lock                  exit 75
     └── IntegrityError         stored data breaks an invariant             exit 1
         └── StaleRevision
@@ -140,6 +141,12 @@ class EmbedderChanged(Refused):
     """The configured embedder is not the one the stored vectors came from."""
 
     hint = "`kb reindex --embedder` re-embeds every memory with the configured embedder"
+
+
+class IndexOutdated(Refused):
+    """The index was built with another schema than this version of kb uses."""
+
+    hint = "`kb reindex` builds it anew from the ledger, without embedding again"
 
 
 class Locked(KbError):  # noqa: N818

@@ -18,8 +18,8 @@ from kb.index.generations import Generations
 from kb.index.milvus import open_server
 from kb.index.projector import Drained, Projector
 from kb.ledger import open_ledger
-from kb.model import Kind, Memory, Passage, Scope, SourceClass, Standing
-from kb.passages import embed_text, embedded_as
+from kb.model import MAX_METADATA_BYTES, Kind, Memory, Passage, Scope, SourceClass, Standing
+from kb.passages import embed_text, embedded_as, metadata_bytes
 from kb.ranking import Mode
 from kb.rebirth import follow_half_lives
 from kb.search import Searcher, SearchResult
@@ -187,6 +187,8 @@ def note_memory(note: Note, policies: Mapping[SourceClass, TrustPolicy], now: In
         raise InputError(f"the note is longer than {NOTE_BYTES:,} bytes", hint=hint)
     if note.by not in (SourceClass.PERSON, SourceClass.AGENT):
         raise InputError(f"a note is by a person or an agent, not {note.by.value}")
+    if metadata_bytes(note.metadata or {}) > MAX_METADATA_BYTES:
+        raise InputError(f"the note's metadata is longer than {MAX_METADATA_BYTES:,} bytes of JSON")
     policy = policies[note.by]
     if note.confidence is not None:
         policy = replace(policy, confidence=note.confidence)

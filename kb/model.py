@@ -15,6 +15,7 @@ Instant: TypeAlias = int
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 FOREVER: Instant = 2**63 - 1
+MAX_METADATA_BYTES = 60_000  # of JSON; an index row may hold 65,536, of which ours are a few
 
 
 class Kind(StrEnum):

@@ -1,11 +1,14 @@
-"""The text a passage is embedded as: its path of titles, a blank line, the body."""
+"""What a passage is embedded as (its path of titles, a blank line, the body), and how large its metadata is."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kb.model import Memory
+    from collections.abc import Mapping
+
+    from kb.model import Json, Memory
 
 SEPARATOR = " › "
 PATH_WIDTH = 240  # a path this wide is at most about 64 tokens, so that headings never crowd out the body
@@ -42,6 +45,11 @@ def width(text: str) -> int:
 def embedded_as(memory: Memory) -> str:
     """Return the text that a stored memory's vector stands for."""
     return embed_text(memory.passage.title, memory.passage.heading_path, memory.text)
+
+
+def metadata_bytes(metadata: Mapping[str, Json]) -> int:
+    """Return the size of a memory's metadata as JSON in UTF-8."""
+    return len(json.dumps(dict(metadata), ensure_ascii=False).encode())
 
 
 def _cut(text: str, limit: int) -> str:

@@ -71,7 +71,7 @@ class IngestSettings(BaseModel):
     max_bytes: int = Field(default=50_000_000, gt=0, description="larger files are refused")
     max_chunks: int = Field(default=20_000, gt=0, description="documents with more chunks are refused")
     parse_seconds: float = Field(default=60.0, gt=0, description="wall-clock limit of one document's parsing")
-    parse_memory: int = Field(default=1_500_000_000, gt=0, description="bytes of memory the parser may use")
+    parse_memory: int = Field(default=1_000_000_000, gt=0, description="bytes of memory the parser may use")
     mass_delete_count: int = Field(default=10, ge=0, description="deletions up to this many never ask")
     mass_delete_share: float = Field(
         default=0.10, ge=0, le=1, description="share of a source whose loss asks for consent"

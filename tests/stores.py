@@ -14,6 +14,7 @@ from ingest.target import target_of
 from kb.index.generations import Generations
 from kb.ledger import open_ledger
 from kb.memories import Memories
+from kb.rebirth import follow_half_lives
 from kb.search import SearchRequest
 from kb.settings import Settings
 from tests.fakes.embedder import HashingEmbedder
@@ -121,13 +122,16 @@ def open_store(
 ) -> Iterator[Memories]:
     """Open a store in `data_dir`; the index is in process unless a server is given."""
     values = Settings(data_dir=data_dir, **settings)  # type: ignore[arg-type]
-    with open_ledger(None, data_dir=data_dir) as ledger:
+    url = values.ledger_url.get_secret_value() if values.ledger_url else None
+    clock = clock or FakeClock()
+    with open_ledger(url, data_dir=data_dir) as ledger:
+        follow_half_lives(ledger, values.policies, clock.now())
         yield Memories(
             ledger=ledger,
             generations=Generations(server or InProcessServer(), ledger),  # type: ignore[arg-type]
             embedder=embedder or HashingEmbedder(),
             settings=values,
-            clock=clock or FakeClock(),
+            clock=clock,
         )
 
 

@@ -22,7 +22,7 @@ class ParseLimits:
     """
 
     seconds: float = 60.0
-    memory: int = 1_500_000_000
+    memory: int = 1_000_000_000
     max_bytes: int = 50_000_000
     max_text: int = 60_000_000
     unzipped: int = 500_000_000

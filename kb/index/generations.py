@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kb.errors import EmbedderChanged
-from kb.index.schema import collection_name
+from kb.errors import EmbedderChanged, IndexOutdated
+from kb.index.schema import collection_name, is_of_this_schema
 from kb.ledger.collections import Collection, CollectionState
 
 if TYPE_CHECKING:
@@ -87,7 +87,13 @@ class Generations:
         return current
 
     def index(self, collection: Collection, now: Instant) -> Index:
-        """Return the collection's index. One that the server lost is made anew and its rows queued for projection."""
+        """Return the collection's index. One that the server lost is made anew and its rows queued for projection.
+
+        Raises:
+            IndexOutdated: the collection has another schema than this version's.
+        """
+        if not is_of_this_schema(collection.name):
+            raise IndexOutdated(f"the index {collection.name} has the schema of another version of kb")
         known = self._open.get(collection.name)
         if known is not None:
             return known

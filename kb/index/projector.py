@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kb.errors import IndexUnavailable, IntegrityError, Locked
+from kb.index.validate import broken_rules
+from kb.log import get_logger
 from kb.ports import IndexRow
 from kb.telemetry import Metric, Span, count, span
 from kb.terms import terms
@@ -155,6 +157,8 @@ class Projector:
 def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence[Memory]) -> None:
     """Write memories to an index with the vectors that the ledger keeps for `model`.
 
+    A memory that breaks the server's rules is logged and left out; the ledger keeps it.
+
     Raises:
         IntegrityError: the ledger lacks a vector.
     """
@@ -166,7 +170,11 @@ def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence
             f"{len(lost)} memories have no vector of {model}, the first is {lost[0]}",
             hint="`kb reindex --embedder` embeds every memory again",
         )
-    index.upsert([index_row(m, vectors[m.embed_hash]) for m in memories])
+    rows = [index_row(m, vectors[m.embed_hash]) for m in memories]
+    dim = len(rows[0].dense) if rows else 0
+    for id_, rule in (refused := broken_rules(rows, dim)).items():  # one bad row must not hold up the others for ever
+        get_logger().error("index_row_refused", memory_id=id_, rule=rule)
+    index.upsert([row for row in rows if row.id not in refused])
 
 
 def is_indexed(memory: Memory) -> bool:

@@ -89,6 +89,11 @@ def collection_name(dim: int, generation: int) -> str:
     return f"{COLLECTION_PREFIX}v{SCHEMA_VERSION}_{dim}_g{generation}"
 
 
+def is_of_this_schema(name: str) -> bool:
+    """Return whether a collection's name says that it has the columns of this version."""
+    return name.startswith(f"{COLLECTION_PREFIX}v{SCHEMA_VERSION}_")
+
+
 def _columns(dim: int, *, partition_key: bool) -> tuple[Column, ...]:
     return (
         _varchar(ID, primary=True),

@@ -9,10 +9,25 @@ import pytest
 
 from ingest.preview import previewed
 from ingest.store import Store
-from kb.errors import EmbedderChanged, Locked, MassDelete, Refused
-from kb.model import Standing
+from kb.errors import EmbedderChanged, IndexOutdated, Locked, MassDelete, Refused
+from kb.index import schema
+from kb.memories import Note
+from kb.model import SourceClass, Standing
+from kb.rebuild import reconcile, reindex
+from kb.settings import ClassSettings
+from kb.trust import DAY_MS
 from tests.fakes.embedder import HashingEmbedder
-from tests.stores import InProcessServer, open_store, search, split_into_sections, sync, sync_of, texts, write
+from tests.stores import (
+    FakeClock,
+    InProcessServer,
+    open_store,
+    search,
+    split_into_sections,
+    sync,
+    sync_of,
+    texts,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,3 +237,68 @@ def test_a_source_of_its_own_is_left_out_of_the_folder_around_it(store, folder):
     report = sync(store, folder)
     assert report.documents["added"] == 1
     assert sorted(m.source for m in store.page("default")) == ["file://docs/a.md", "file://sub/b.md"]
+
+
+def test_metadata_that_no_index_row_can_hold_is_that_files_error(store, folder):
+    write(folder, a_md=f"---\nnotes: {'x' * 70_000}\n---\n# A\n\nOne.\n", b_md="# B\n\nTwo.\n")
+    report = sync(store, folder)
+    assert [(f.source, f.code) for f in report.failures] == [("file://docs/a.md", "front_matter")]
+    assert report.documents["added"] == 1
+
+
+def test_an_index_of_another_schema_is_refused_and_reindexed(tmp_path, folder, monkeypatch):
+    server = InProcessServer()
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    with open_store(tmp_path / "data", server=server) as store:
+        sync(store, folder)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    with open_store(tmp_path / "data", server=server) as store:
+        with pytest.raises(IndexOutdated) as refused:
+            search(store, "toll")
+        assert "kb reindex" in refused.value.hint
+        assert reindex(store, re_embed=False).embedded == 0
+        assert texts(search(store, "toll")) == ["The toll is four coins."]
+        assert [name.split("_")[2] for name in server.collections] == ["v2"]
+
+
+def test_a_new_embedder_takes_over_by_reindex(tmp_path, folder):
+    server = InProcessServer()
+    write(folder, a_md="# A\n\nThe toll is four coins.\n", b_md="# B\n\nThe ferry is free.\n")
+    with open_store(tmp_path / "data", server=server) as store:
+        sync(store, folder)
+    other = HashingEmbedder(model="other", dim=32)
+    with open_store(tmp_path / "data", server=server, embedder=other) as store:
+        done = reindex(store, re_embed=True)
+        assert (done.memories, done.embedded, done.pending) == (2, 2, 0)
+        assert texts(search(store, "toll coins", k=1)) == ["The toll is four coins."]
+        assert len(server.collections) == 1
+        assert reconcile(store).ids == ()
+
+
+def test_a_whole_story_runs_on_postgresql(tmp_path, folder, postgres_url):
+    with open_store(tmp_path / "data", ledger_url=postgres_url) as store:
+        write(folder, a_md="# A\n\nThe toll is four coins.\n", b_md="# B\n\nThe ferry is free.\n")
+        assert sync(store, folder).documents["added"] == 2
+        write(folder, a_md="# A\n\nThe toll is nine coins.\n")
+        assert sync(store, folder, checksum=True).documents["changed"] == 1
+        assert texts(search(store, "toll coins", k=1)) == ["The toll is nine coins."]
+        (folder / "b.md").unlink()
+        assert sync(store, folder).documents["removed"] == 1
+        assert reconcile(store).ids == ()
+        assert sync(store, folder).embedded == 0
+
+
+def test_a_changed_half_life_is_followed_by_every_memory(tmp_path, folder):
+    clock, server = FakeClock(), InProcessServer()
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    with open_store(tmp_path / "data", clock=clock, server=server) as store:
+        sync(store, folder)
+        store.add_note(Note(text="The bridge keeper sleeps at noon.", tenant="default"))
+    short = {c: ClassSettings(half_life_days=1) for c in (SourceClass.DOCUMENT, SourceClass.PERSON)}
+    clock.advance(DAY_MS)
+    with open_store(tmp_path / "data", clock=clock, server=server, trust=short) as store:
+        assert store.projector.drain().applied == 2
+        for question in ("toll coins", "bridge keeper"):
+            result = search(store, question)
+            assert result.hits == ()
+            assert "faded" in [s.reason.value for s in result.suppressed]
