@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kb.errors import EmbedderUnavailable
-from kb.index.generations import first_generation, next_generation
+from kb.index.generations import generation_of, ledger_id
 from kb.index.projector import LOCK, is_indexed, upsert_memories
+from kb.ledger.collections import CollectionState
 from kb.passages import embedded_as
 from kb.telemetry import Span, span
 
@@ -107,27 +108,32 @@ def reindex(memories: Memories, *, re_embed: bool, progress: Callable[[int], Non
     if not re_embed:
         memories.generations.checked(identity)
     with memories.ledger.lock(LOCK, wait_seconds=REINDEX_WAIT_S), span(Span.INDEX_REINDEX):
-        with memories.ledger.read() as tx:
+        with memories.ledger.write() as tx:
             current = memories.generations.current(tx)
-        target = next_generation(current, identity, now) if current else first_generation(identity, now)
-        _started(memories, target)
+            number, owner = tx.collections.next_generation(), ledger_id(tx)
+        _swept(memories)
+        target = generation_of(number, identity, owner, CollectionState.BUILDING, now)
+        with memories.ledger.write() as tx:
+            tx.collections.put(target)
+        memories.generations.server.create(target.name, target.dim)
         total, newly = _fill(memories, target, re_embed=re_embed, progress=progress)
         with memories.ledger.write() as tx:
             tx.collections.make_current(target.name)
             tx.outbox.mark(tx.memories.touched_since(now), now)
         if current is not None:
             memories.generations.forget(current.name)
-            memories.generations.server.drop(current.name)
+        _swept(memories)
     return Reindexed(collection=target.name, memories=total, embedded=newly, pending=memories.projector.drain().pending)
 
 
-def _started(memories: Memories, target: Collection) -> None:
-    """Make an empty collection for the target; leftovers of a reindex that was killed are dropped first."""
-    server = memories.generations.server
-    server.drop(target.name)
-    with memories.ledger.write() as tx:
-        tx.collections.put(target)
-    server.create(target.name, target.dim)
+def _swept(memories: Memories) -> None:
+    """Drop collections that were replaced, and those that a killed reindex left half built."""
+    with memories.ledger.read() as tx:
+        left = tx.collections.list((CollectionState.BUILDING, CollectionState.DROPPED))
+    for collection in left:
+        memories.generations.server.drop(collection.name)
+        with memories.ledger.write() as tx:
+            tx.collections.forget(collection.name)
 
 
 def _fill(

@@ -6,6 +6,7 @@ migration, or a new embedder, is a new generation filled from the ledger and the
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Protocol
 
 from kb.errors import EmbedderChanged, IndexOutdated
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kb.ledger.ledger import LedgerTx
     from kb.model import Instant
     from kb.ports import EmbedderIdentity, Index
+
+META_KEY = "ledger_id"
 
 
 class IndexServer(Protocol):
@@ -82,7 +85,7 @@ class Generations:
         with self._ledger.write() as tx:
             current = self.current(tx)
             if current is None:
-                current = first_generation(identity, now)
+                current = generation_of(1, identity, ledger_id(tx), CollectionState.CURRENT, now)
                 tx.collections.put(current)
         return current
 
@@ -114,26 +117,25 @@ class Generations:
         self.server.close()
 
 
-def first_generation(identity: EmbedderIdentity, now: Instant) -> Collection:
-    """Return the record of a store's first collection."""
+def generation_of(
+    number: int, identity: EmbedderIdentity, owner: str, state: CollectionState, now: Instant
+) -> Collection:
+    """Return the record of a collection: the first is searched at once, a later one is built and then switched to."""
     return Collection(
-        name=collection_name(identity.dim, 1),
+        name=collection_name(identity.dim, number, owner),
         model=identity.model,
         dim=identity.dim,
-        generation=1,
-        state=CollectionState.CURRENT,
+        generation=number,
+        state=state,
         created_at=now,
     )
 
 
-def next_generation(current: Collection, identity: EmbedderIdentity, now: Instant) -> Collection:
-    """Return the record of the collection that will replace `current`, still being built."""
-    generation = current.generation + 1
-    return Collection(
-        name=collection_name(identity.dim, generation),
-        model=identity.model,
-        dim=identity.dim,
-        generation=generation,
-        state=CollectionState.BUILDING,
-        created_at=now,
-    )
+def ledger_id(tx: LedgerTx) -> str:
+    """Return this ledger's own id, made at the first call; needs a transaction that may write."""
+    known = tx.meta.get(META_KEY)
+    if isinstance(known, str):
+        return known
+    made = uuid.uuid4().hex[:8]
+    tx.meta.set(META_KEY, made)
+    return made

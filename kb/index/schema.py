@@ -84,9 +84,17 @@ def schema(dim: int, *, lite: bool) -> Schema:
     )
 
 
-def collection_name(dim: int, generation: int) -> str:
-    """Return the name of the collection for vectors of `dim` dimensions; a rebuild goes into the next generation."""
-    return f"{COLLECTION_PREFIX}v{SCHEMA_VERSION}_{dim}_g{generation}"
+def collection_name(dim: int, generation: int, owner: str = "") -> str:
+    """Return a collection's name.
+
+    Args:
+        dim: dimension of its vectors.
+        generation: a rebuild goes into the next one.
+        owner: the ledger it is a projection of, so that two ledgers on one server never take each other's rows for
+            their own.
+    """
+    of = f"_{owner}" if owner else ""
+    return f"{COLLECTION_PREFIX}v{SCHEMA_VERSION}_{dim}{of}_g{generation}"
 
 
 def is_of_this_schema(name: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from ingest.preview import previewed
 from ingest.store import Store
+from kb import rebuild
 from kb.errors import EmbedderChanged, IndexOutdated, Locked, MassDelete, Refused
 from kb.index import schema
 from kb.memories import Note
@@ -302,3 +303,36 @@ def test_a_changed_half_life_is_followed_by_every_memory(tmp_path, folder):
             result = search(store, question)
             assert result.hits == ()
             assert "faded" in [s.reason.value for s in result.suppressed]
+
+
+def test_two_ledgers_on_one_server_leave_each_other_alone(tmp_path, folder):
+    server = InProcessServer()
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    with open_store(tmp_path / "one", server=server) as one, open_store(tmp_path / "two", server=server) as two:
+        sync(one, folder)
+        sync(two, folder)
+        assert len(server.collections) == 2
+        assert reconcile(one).ids == ()
+        (folder / "a.md").write_text("# A\n\nThe toll is nine coins.\n")
+        sync(two, folder, checksum=True)
+        assert texts(search(one, "toll")) == ["The toll is four coins."]
+        assert texts(search(two, "toll")) == ["The toll is nine coins."]
+
+
+def test_a_killed_reindex_leaves_no_collection_behind(tmp_path, folder, monkeypatch):
+    server = InProcessServer()
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    with open_store(tmp_path / "data", server=server) as store:
+        sync(store, folder)
+
+        def die(*_args: object, **_kwargs: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as crash:
+            crash.setattr(rebuild, "_fill", die)
+            with pytest.raises(KeyboardInterrupt):
+                reindex(store, re_embed=False)
+        assert texts(search(store, "toll")) == ["The toll is four coins."]
+        reindex(store, re_embed=False)
+        assert len(server.collections) == 1
+        assert texts(search(store, "toll")) == ["The toll is four coins."]

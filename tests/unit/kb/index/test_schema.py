@@ -7,6 +7,7 @@ from kb.index.schema import DENSE, SPARSE, TENANT, TERMS, collection_name, schem
 
 def test_a_collection_is_named_by_schema_version_dimension_and_generation() -> None:
     assert collection_name(384, 1) == "kb_memories_v1_384_g1"
+    assert collection_name(384, 1, "ab12") == "kb_memories_v1_384_ab12_g1"
     assert len({collection_name(d, g) for d in (384, 768) for g in (1, 2)}) == 4
 
 
