@@ -34,7 +34,8 @@ CLASSES_INTRO = """Prior trust of a source class; a key that is not set keeps th
 `KB_TRUST__<CLASS>__<KEY>`. The defaults:"""
 FAILURES_INTRO = """A failing file never stops a run: the run exits 3 and lists each failure with its source, one of
 these codes, a message and a hint. A failed file is tried again when it, or the pipeline, changes."""
-TELEMETRY_INTRO = """Off, and free, until `telemetry_endpoint` (`KB_TELEMETRY_ENDPOINT`) names an OTLP/HTTP collector.
+TELEMETRY_INTRO = """Off, and free, until `telemetry_endpoint` (`KB_TELEMETRY_ENDPOINT`), or the standard
+`OTEL_EXPORTER_OTLP_ENDPOINT`, names an OTLP/HTTP collector.
 No document text and no secret is ever an attribute."""
 
 # What a reader needs beyond the code's own one-line comment: when it happens, and what to do about it.

@@ -13,11 +13,12 @@ from ingest.prepare import Prepared, Preparer, pipeline_digest
 from ingest.report import FailureLine, Report, SkippedLine
 from ingest.store import Store
 from ingest.survey import Survey
-from kb.errors import DocumentError
+from kb.errors import DocumentError, FailureCode, StaleRevision
+from kb.ledger.memories import trust_of
 from kb.ledger.runs import RunStatus
 from kb.model import Failure, SourceRoot, Standing
 from kb.telemetry import Metric, Span, count, span
-from kb.trust import leaves_gate_at
+from kb.trust import is_renewal_due, leaves_gate_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ingest.survey import Planned, SyncOptions
     from ingest.target import Target
     from ingest.walk import Scan
+    from kb.ledger.memories import TrustRow
     from kb.memories import Memories
     from kb.model import Document, Instant
     from kb.settings import Settings
@@ -152,7 +154,7 @@ class Sync:
     def _readdress(self, store: Store, action: Action, document: Document, now: Instant) -> None:
         if action is Action.RENAME:
             self._report.documents["renamed"] += 1
-            self._report.memories["unchanged"] += store.rename(document, now)
+            store.rename(document, now)
         else:
             self._report.documents["unchanged"] += 1
             store.touch(document)
@@ -190,10 +192,19 @@ class Sync:
             if error is not None:
                 self._failed(store, p.item, error)
             else:
-                store.apply(p.change, self._memories.clock.now())
-                self._stored(p)
+                self._apply(store, p)
             self._progress.advance()
         self._memories.projector.drain()
+
+    def _apply(self, store: Store, prepared: Prepared) -> None:
+        try:
+            store.apply(prepared.change, self._memories.clock.now())
+        except StaleRevision as error:
+            hint = "run `kb ingest` again"
+            message = f"its memories were changed by somebody else meanwhile: {error}"
+            self._failed(store, prepared.item, DocumentError(FailureCode.STORE_FAILED, message, hint=hint))
+        else:
+            self._stored(prepared)
 
     def _stored(self, prepared: Prepared) -> None:
         change, report = prepared.change, self._report
@@ -250,21 +261,19 @@ class Sync:
     def _renew(self, store: Store, items: Sequence[Item]) -> None:
         """Renew the memories of unchanged documents, and find when the first of the source leaves the gate."""
         now = self._memories.clock.now()
-        kept = {i.document.id for i in items if i.document and i.action in (Action.KEEP, Action.TOUCH, Action.RENAME)}
-        with self._ledger.read() as tx:
-            memories = tx.memories.of_root(self._options.tenant, self._target.name, (Standing.ACTIVE,))
-        ours = [m for m in memories if m.doc_id in kept]
-        renewed = store.renew(ours, now)
+        kept = {i.source for i in items if i.action in (Action.KEEP, Action.TOUCH, Action.RENAME)}
+        policies, gate = self._memories.policies, self._memories.gate
+        ours = [row for row in self._trust() if row.source in kept]
+        due = [r.id for r in ours if is_renewal_due(trust_of(r), gate, now, policies[r.source_class].half_life)]
+        renewed = store.renew(due, now)
         self._report.memories["renewed"] += renewed
         self._report.memories["unchanged"] += len(ours) - renewed
-        self._report.leaves_gate_at = self._first_to_leave(now)
+        leaving = (leaves_gate_at(trust_of(r), gate, policies[r.source_class].half_life) for r in self._trust())
+        self._report.leaves_gate_at = min((t for t in leaving if t > now), default=None)
 
-    def _first_to_leave(self, now: Instant) -> Instant | None:
+    def _trust(self) -> list[TrustRow]:
         with self._ledger.read() as tx:
-            memories = tx.memories.of_root(self._options.tenant, self._target.name, (Standing.ACTIVE,))
-        policies, gate = self._memories.policies, self._memories.gate
-        times = [leaves_gate_at(m.trust, gate, policies[m.source_class].half_life) for m in memories]
-        return min((t for t in times if t > now), default=None)
+            return list(tx.memories.trust_columns(self._options.tenant, (Standing.ACTIVE,), root=self._target.name))
 
     def _preparer(self, stack: ExitStack) -> Preparer:
         return Preparer(

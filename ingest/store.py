@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ingest.version import VersionChange
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
-    from kb.model import Document, Failure, Instant, Memory
+    from kb.model import Document, Failure, Instant, Memory, MemoryId
 
 
 class Store:
@@ -87,8 +87,8 @@ class Store:
         with self._ledger.write() as tx:
             tx.documents.put(document)
 
-    def rename(self, document: Document, now: Instant) -> int:
-        """Give a document, and its memories, their new address; return how many memories moved."""
+    def rename(self, document: Document, now: Instant) -> None:
+        """Give a document, and its memories, their new address."""
         with self._ledger.write() as tx:
             moved = [
                 replace(m, source=document.source, updated_at=now, rev=m.rev + 1)
@@ -99,7 +99,6 @@ class Store:
             tx.memories.replace(moved)
             tx.outbox.mark([m.id for m in moved], now)
             tx.failures.clear(self._tenant, document.source)
-        return len(moved)
 
     def remove(self, document: Document, now: Instant) -> int:
         """Supersede a deleted document's memories; return how many. The ledger keeps them, and the past finds them."""
@@ -116,13 +115,15 @@ class Store:
             tx.failures.clear(self._tenant, document.source)
         return len(lost)
 
-    def renew(self, memories: Sequence[Memory], now: Instant) -> int:
-        """Renew what is due among the memories of unchanged documents; return how many were."""
-        due = due_for_renewal(memories, self._memories.policies, self._memories.gate, now)
-        if due:
-            with self._ledger.write() as tx:
-                tx.memories.replace(due)
-                tx.outbox.mark([m.id for m in due], now)
+    def renew(self, ids: Sequence[MemoryId], now: Instant) -> int:
+        """Renew memories of unchanged documents, as far as they are still due; return how many were."""
+        if not ids:
+            return 0
+        with self._ledger.write() as tx:
+            memories = list(tx.memories.get(ids).values())
+            due = due_for_renewal(memories, self._memories.policies, self._memories.gate, now)
+            tx.memories.replace(due)
+            tx.outbox.mark([m.id for m in due], now)
         return len(due)
 
     def fail(self, failure: Failure) -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.model import Standing, Trust
+from kb.ledger.memories import trust_of
+from kb.model import Standing
 from kb.trust import DAY_MS, leaves_gate_at
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ def leaving(
     first: Instant | None = None
     for row in rows:
         policy = policies[row.source_class]
-        trust = Trust(confidence=row.confidence, anchor=row.anchor, birth=row.birth)
-        at = leaves_gate_at(trust, gate, policy.half_life)
+        at = leaves_gate_at(trust_of(row), gate, policy.half_life)
         due += row.verified and now > row.anchor
         if at <= now:
             outside += 1

@@ -18,6 +18,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Whose memories; default: the `tenant` setting.")]
 
 DATA_DIR_VARIABLE = "KB_DATA_DIR"
+STANDARD_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"  # where other programs of the machine send theirs
 
 
 def settings_of(**flags: object) -> Settings:
@@ -26,7 +27,7 @@ def settings_of(**flags: object) -> Settings:
     from kb.settings import load_settings
 
     settings = load_settings(**flags)
-    telemetry.configure(settings.telemetry_endpoint)
+    telemetry.configure(settings.telemetry_endpoint or os.environ.get(STANDARD_ENDPOINT))
     return settings
 
 

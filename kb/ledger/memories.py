@@ -12,7 +12,7 @@ from kb.ledger.checks import checked_int, checked_key, checked_keys, checked_nam
 from kb.ledger.rows import memory_of_row, row_of_memory
 from kb.ledger.schema import documents, memories
 from kb.ledger.tenants import Tenants
-from kb.model import DocumentId, Instant, Kind, Memory, MemoryId, SourceClass, Standing
+from kb.model import DocumentId, Instant, Kind, Memory, MemoryId, SourceClass, Standing, Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,16 +38,6 @@ _OF_DOCUMENT = (
     .where(_C.doc_id == sa.bindparam("doc_id"), _C.standing.in_(sa.bindparam("standings", expanding=True)))
     .order_by(_C.ordinal, _C.id)
 )
-_OF_ROOT = (
-    sa.select(memories)
-    .select_from(memories.join(documents, documents.c.id == _C.doc_id))
-    .where(
-        documents.c.tenant == sa.bindparam("tenant"),
-        documents.c.root == sa.bindparam("root"),
-        _C.standing.in_(sa.bindparam("standings", expanding=True)),
-    )
-    .order_by(_C.doc_id, _C.ordinal, _C.id)
-)
 _INDEXED = sa.select(sa.func.count()).select_from(memories).where(_C.standing != Standing.RETIRED.value)
 _REVISIONS = (
     sa.select(_C.id, _C.rev)
@@ -65,6 +55,7 @@ _TRUST = (
     .where(_C.tenant == sa.bindparam("tenant"), _C.standing.in_(sa.bindparam("standings", expanding=True)))
     .execution_options(yield_per=STREAM)
 )
+_TRUST_OF_ROOT = _TRUST.where(documents.c.root == sa.bindparam("root"))
 
 
 class MemoryCount(NamedTuple):
@@ -89,6 +80,11 @@ class TrustRow(NamedTuple):
     anchor: Instant
     birth: Instant
     verified: bool
+
+
+def trust_of(row: TrustRow) -> Trust:
+    """Return a row's trust, as far as decay needs it."""
+    return Trust(confidence=row.confidence, anchor=row.anchor, birth=row.birth, verified=row.verified)
 
 
 class Memories:
@@ -147,15 +143,6 @@ class Memories:
         named = {"doc_id": checked_key(doc_id, "doc_id"), "standings": _values(standings)}
         return [memory_of_row(row) for row in self._connection.execute(_OF_DOCUMENT, named)]
 
-    def of_root(self, tenant: str, root: str, standings: Sequence[Standing] = ()) -> list[Memory]:
-        """Return the memories of a source's documents, document by document; all unless `standings` narrows them."""
-        named = {
-            "tenant": checked_key(tenant, "tenant"),
-            "root": checked_name(root, "root"),
-            "standings": _values(standings),
-        }
-        return [memory_of_row(row) for row in self._connection.execute(_OF_ROOT, named)]
-
     def indexed_count(self) -> int:
         """Return how many memories of all tenants belong in the index."""
         return int(self._connection.execute(_INDEXED).scalar_one())
@@ -209,10 +196,14 @@ class Memories:
             for row in self._connection.execute(query)
         ]
 
-    def trust_columns(self, tenant: str, standings: Sequence[Standing] = ()) -> Iterator[TrustRow]:
-        """Yield what forecasts need, in no order; read it to the end, or to where you need it, in this transaction."""
+    def trust_columns(
+        self, tenant: str, standings: Sequence[Standing] = (), *, root: str | None = None
+    ) -> Iterator[TrustRow]:
+        """Yield what forecasts need, of a tenant or of one of its sources, in no order, within this transaction."""
         named = {"tenant": checked_key(tenant, "tenant"), "standings": _values(standings)}
-        with self._connection.execute(_TRUST, named) as rows:
+        if root is not None:
+            named["root"] = checked_name(root, "root")
+        with self._connection.execute(_TRUST if root is None else _TRUST_OF_ROOT, named) as rows:
             for row in rows:
                 yield TrustRow(MemoryId(row[0]), row[1], row[2], SourceClass(row[3]), row[4], row[5], row[6], row[7])
 

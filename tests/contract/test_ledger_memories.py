@@ -138,7 +138,7 @@ def test_memories_of_a_document_stand_in_its_order(ledger: Ledger) -> None:
     assert [m.id for m in everything] == ["m00001", "m00004", "m00077", "m00002", "m00003", "m00000"]
 
 
-def test_memories_of_a_root_are_those_of_its_documents(ledger: Ledger) -> None:
+def test_trust_of_a_root_is_that_of_its_documents(ledger: Ledger) -> None:
     with ledger.write() as tx:
         for name, root in (("d1", "handbook"), ("d2", "handbook"), ("d3", "other")):
             tx.documents.put(a_document(name, root=root))
@@ -146,10 +146,10 @@ def test_memories_of_a_root_are_those_of_its_documents(ledger: Ledger) -> None:
         tx.memories.add([a_memory("d1-old", doc_id=DocumentId("d1"), standing=Standing.SUPERSEDED)])
         tx.memories.add([a_memory("note", doc_id=None)])
     with ledger.read() as tx:
-        active = tx.memories.of_root("acme", "handbook", (Standing.ACTIVE,))
-        assert sorted(m.id for m in active) == ["d1-0", "d1-1", "d2-0", "d2-1"]
-        assert len(tx.memories.of_root("acme", "handbook")) == 5
-        assert tx.memories.of_root("globex", "handbook") == []
+        active = list(tx.memories.trust_columns("acme", (Standing.ACTIVE,), root="handbook"))
+        assert sorted(row.id for row in active) == ["d1-0", "d1-1", "d2-0", "d2-1"]
+        assert len(list(tx.memories.trust_columns("acme", root="handbook"))) == 5
+        assert list(tx.memories.trust_columns("globex", root="handbook")) == []
 
 
 def test_pages_tile_the_memories_in_id_order(ledger: Ledger) -> None:
