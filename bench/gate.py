@@ -1,6 +1,6 @@
 """What the gate costs, and what it finds, inside a hybrid search on Milvus Lite.
 
-    python -m bench.gate [--rows 10000 100000] [--rounds 60] [--out bench/results/gate.json]
+    python -m bench.gate [--rows 10000 100000] [--rounds 60] [--out .kb/bench/gate.json]
 
 Compares, interleaved in one run, at each size: hybrid search without a gate; with the typed gate (ours); with the JSON
 path filter `metadata["confidence"] > 0.7` that other clients write; and with over-fetching ×3 and filtering afterwards,
@@ -222,7 +222,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     arguments.add_argument("--rounds", type=int, default=60)
-    arguments.add_argument("--out", type=Path, default=Path("bench/results/gate.json"))
+    arguments.add_argument("--out", type=Path, default=Path(".kb/bench/gate.json"))
     options = arguments.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,6 +1,6 @@
 """Ingestion beside LangChain's `index()` and LlamaIndex's `IngestionPipeline`: same documents, same embedder, one run.
 
-    python -m bench.ingest FOLDER [--docs 250] [--embedder local|hashing] [--out bench/results/ingest.json]
+    python -m bench.ingest [FOLDER] [--docs 250] [--embedder local|hashing] [--out .kb/bench/ingest.json]
 
 Reports parse+chunk documents per second; seconds of a first run and of a run with no change, as ratios; and how many
 texts each system embeds again after (a) nothing, (b) a change of metadata, (c) an edit of one paragraph. The others get
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from kb.ports import Embedder, Vector
 
+CORPUS = Path("../shared/corpora/handbook/milvus-docs")
+SAMPLE = Path("sample")
 CHUNK_TOKENS = 400
 STEPS = ("first", "nothing", "metadata", "one paragraph")
 
@@ -272,10 +274,10 @@ def parse_and_chunk(files: list[Path], embedder: Embedder, data: Path) -> dict[s
 def main() -> None:
     """Run the comparison and print a table."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("folder", type=Path, nargs="?", default=CORPUS if CORPUS.exists() else SAMPLE)
     arguments.add_argument("--docs", type=int, default=250)
     arguments.add_argument("--embedder", choices=("local", "hashing"), default="local")
-    arguments.add_argument("--out", type=Path, default=Path("bench/results/ingest.json"))
+    arguments.add_argument("--out", type=Path, default=Path(".kb/bench/ingest.json"))
     arguments.add_argument("--only-chunk", action="store_true", help="only parse and chunk")
     options = arguments.parse_args()
     result: dict[str, Any] = {"documents": options.docs, "embedder": options.embedder}
