@@ -33,6 +33,7 @@ from kb.index.milvus import open_server
 from kb.ledger import open_ledger
 from kb.memories import Memories
 from kb.settings import Settings
+from kb.tokens import cl100k_count, encode
 from tests.fakes.embedder import HashingEmbedder
 
 if TYPE_CHECKING:
@@ -160,9 +161,7 @@ def of_langchain(files: list[Path], embedder: Counted) -> dict[str, Any]:
         def embed_query(self, text: str) -> list[float]:
             return embedder.queries([text])[0].tolist()
 
-    splitter = RecursiveCharacterTextSplitter.from_tiktoken_encoder(
-        encoding_name="cl100k_base", chunk_size=CHUNK_TOKENS, chunk_overlap=0
-    )
+    splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_TOKENS, chunk_overlap=0, length_function=cl100k_count)
     records, store, extra = InMemoryRecordManager("bench"), InMemoryVectorStore(Bridge()), {}
     records.create_schema()
 
@@ -207,7 +206,6 @@ def of_llamaindex(files: list[Path], embedder: Counted) -> dict[str, Any]:
 
 def llamaindex_pipeline(embedder: Counted) -> Any:  # noqa: ANN401 - the vendor's
     """Return a pipeline with our chunk size and our embedder."""
-    import tiktoken
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
     from llama_index.core.node_parser import SentenceSplitter
@@ -227,7 +225,6 @@ def llamaindex_pipeline(embedder: Counted) -> Any:  # noqa: ANN401 - the vendor'
         async def _aget_query_embedding(self, query: str) -> list[float]:
             return self._get_query_embedding(query)
 
-    encode = tiktoken.get_encoding("cl100k_base").encode_ordinary
     splitter = SentenceSplitter(chunk_size=CHUNK_TOKENS, chunk_overlap=0, tokenizer=encode, include_metadata=False)
     return IngestionPipeline(
         transformations=[splitter, Bridge(embed_batch_size=64)],

@@ -13,10 +13,13 @@ FULL_SYNC_MS = 300_000
 
 
 def changed(locations: Sequence[Path]) -> Iterator[None]:
-    """Yield whenever files below the locations have changed and come to rest, and every five minutes regardless."""
+    """Yield whenever files below the locations have changed and come to rest, and every five minutes regardless.
+
+    Ends at an interrupt: that is how a watch is meant to end.
+    """
     from watchfiles import watch  # noqa: PLC0415 - only `--watch` needs it
 
     for _ in watch(
-        *locations, debounce=DEBOUNCE_MS, rust_timeout=FULL_SYNC_MS, yield_on_timeout=True, raise_interrupt=True
+        *locations, debounce=DEBOUNCE_MS, rust_timeout=FULL_SYNC_MS, yield_on_timeout=True, raise_interrupt=False
     ):
         yield

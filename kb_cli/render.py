@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def emit_json(value: Mapping[str, Json]) -> None:
     """Write one JSON object to stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.flush()  # a watch goes on, and its reader waits for this line
 
 
 def say(*lines: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -241,3 +244,26 @@ def test_the_network_is_never_asked(shell, ingested):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["hits"]
+
+
+def test_a_watch_follows_changes_until_it_is_interrupted(shell, tmp_path):
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nThe lighthouse is red.\n")
+    process = subprocess.Popen(
+        [*KB, "ingest", str(folder), "--watch", "--json"],
+        cwd=shell.home, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert json.loads(process.stdout.readline())["documents"]["added"] == 1
+    assert "watching" in process.stderr.readline()
+    second = ""
+    while not second:  # a change before the watch is armed would be missed: change again
+        (folder / "a.md").write_text(f"# A\n\nThe lighthouse is white since {time.monotonic()}.\n")
+        ready, _, _ = select.select([process.stdout], [], [], 15)
+        second = process.stdout.readline() if ready else ""
+    assert json.loads(second)["documents"]["changed"] == 1
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
