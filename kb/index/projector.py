@@ -70,13 +70,13 @@ def index_row(memory: Memory, vector: Vector) -> IndexRow:
 def _readers_metadata(memory: Memory) -> dict[str, Json]:
     """Return what other clients of the collection read; the three governed keys always come from the ledger."""
     return {
+        "title": memory.passage.title,
+        "heading_path": list(memory.passage.heading_path),
+        "page": memory.passage.page,
         **memory.metadata,
         "confidence": memory.trust.confidence,
         "verified": memory.trust.verified,
         "source": memory.source,
-        "title": memory.passage.title,
-        "heading_path": list(memory.passage.heading_path),
-        "page": memory.passage.page,
     }
 
 
@@ -107,25 +107,32 @@ class Projector:
         return self._left(applied, "")
 
     def project_staged(self, memories: Sequence[Memory]) -> bool:
-        """Write rows ahead of their switch; return whether the index took them (if not, the outbox will)."""
+        """Write rows ahead of their switch; return whether the index took them (if not, the outbox will).
+
+        While a reindex holds the lock the rows are written all the same: the collection that is still searched must
+        have them before the switch, and nobody is draining into it.
+        """
         try:
-            with self._ledger.lock(LOCK, wait_seconds=WAIT_S):
-                current = self._current()
-                if current is None:
-                    return False
-                self._upsert(current, memories)
-        except (IndexUnavailable, Locked):
+            try:
+                with self._ledger.lock(LOCK, wait_seconds=WAIT_S):
+                    return self._ahead(memories)
+            except Locked:
+                return self._ahead(memories)
+        except IndexUnavailable:
             return False
+
+    def _ahead(self, memories: Sequence[Memory]) -> bool:
+        with self._ledger.read() as tx:
+            current = self._generations.current(tx)
+        if current is None:
+            return False
+        self._upsert(current, memories)
         return True
 
     def _left(self, applied: int, problem: str) -> Drained:
         with self._ledger.read() as tx:
             pending, _ = tx.outbox.lag()
         return Drained(applied=applied, pending=pending, problem=problem if pending else "")
-
-    def _current(self) -> Collection | None:
-        with self._ledger.read() as tx:
-            return self._generations.current(tx)
 
     def _apply_next(self) -> int:
         with self._ledger.read() as tx:

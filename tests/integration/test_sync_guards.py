@@ -11,7 +11,7 @@ from ingest.preview import previewed
 from ingest.store import Store
 from kb import rebuild
 from kb.errors import EmbedderChanged, IndexOutdated, Locked, MassDelete, Refused
-from kb.index import schema
+from kb.index import projector, schema
 from kb.memories import Note
 from kb.model import SourceClass, Standing
 from kb.rebuild import reconcile, reindex
@@ -336,3 +336,21 @@ def test_a_killed_reindex_leaves_no_collection_behind(tmp_path, folder, monkeypa
         reindex(store, re_embed=False)
         assert len(server.collections) == 1
         assert texts(search(store, "toll")) == ["The toll is four coins."]
+
+
+def test_a_version_switched_while_a_reindex_holds_the_projector_is_found_at_once(store, folder, monkeypatch):
+    monkeypatch.setattr(projector, "WAIT_S", 0.1)
+    write(folder, a_md="# A\n\nThe toll is four coins.\n")
+    sync(store, folder)
+    with store.ledger.lock(projector.LOCK):
+        write(folder, a_md="# A\n\nThe toll is nine coins.\n")
+        assert sync(store, folder, checksum=True).pending > 0
+        assert texts(search(store, "toll", k=50)) == ["The toll is nine coins."]
+    assert store.projector.drain().pending == 0
+
+
+def test_metadata_of_the_authors_own_is_what_a_filter_finds(store, folder):
+    write(folder, a_md="---\npage: 12\nteam: ops\n---\n# A\n\nThe toll is four coins.\n")
+    sync(store, folder)
+    assert search(store, "toll", metadata={"page": 12, "team": "ops"}).hits
+    assert not search(store, "toll", metadata={"team": "sales"}).hits
