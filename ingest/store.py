@@ -47,6 +47,7 @@ class Store:
         # A passage that comes back keeps its closed interval while staged, so that a crash can put it where it was.
         hidden = [replace(m, standing=Standing.STAGED, valid_to=m.valid_from) for m in back]
         with self._ledger.write() as tx:
+            self._refuse_another_embedder(tx)
             tx.memories.add(added)
             tx.memories.replace(hidden)
             tx.outbox.mark([m.id for m in (*added, *hidden)], now)
@@ -64,6 +65,7 @@ class Store:
         document = change.document
         touched = (*change.added, *change.changed, *change.superseded)
         with self._ledger.write() as tx:
+            self._refuse_another_embedder(tx)
             before = tx.documents.get(document.id)
             tx.documents.put(document)
             if before is None or before.version != document.version:
@@ -81,6 +83,10 @@ class Store:
             tx.memories.replace((*change.changed, *change.superseded))
             tx.outbox.mark([m.id for m in touched], now)
             tx.failures.clear(self._tenant, document.source)
+
+    def _refuse_another_embedder(self, tx: LedgerTx) -> None:
+        """A reindex may have switched to another embedder since this run's texts were embedded."""
+        self._memories.generations.matching(tx, self._memories.embedder.identity)
 
     def touch(self, document: Document) -> None:
         """Note new size and times of a document whose bytes are the same."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kb.embedders import notice_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kb.ledger import Ledger
+    from kb.ledger.collections import Collection
     from kb.model import Instant, Json, MemoryId
     from kb.ports import Clock, Embedder, Vector
     from kb.search import SearchRequest
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kb.trust import TrustPolicy
 
 NOTE_BYTES = 8_192
+CATCH_UP_S = 1.0  # how long a search waits for another drainer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,8 @@ class Memories:
         self.policies: Mapping[SourceClass, TrustPolicy] = settings.policies
         self.gate = settings.gate
         self.projector = Projector(ledger, generations, clock)
-        self._searcher = Searcher(ledger, self.policies, self.projector.drain)
+        catch_up = partial(self.projector.drain, wait_seconds=CATCH_UP_S)
+        self._searcher = Searcher(ledger, self.policies, catch_up)
 
     @property
     def embedder_notice(self) -> str:
@@ -90,19 +94,29 @@ class Memories:
             EmbedderChanged: the configured embedder is not the stored vectors' own.
             IndexUnavailable: the index cannot be reached.
         """
-        current = self.generations.checked(self.embedder.identity)
-        if current is None:
+        if self.generations.checked(self.embedder.identity) is None:
             return SearchResult(hits=(), suppressed=(), arms=request.mode)
         vector = None if request.mode is Mode.TEXT else self.embedder.queries([request.question])[0]
         now = self.clock.now()
+        current = self.generations.ensured(self.embedder.identity, now)
         try:
-            return self._searcher.search(request, self.generations.index(current, now), vector, now)
+            return self._searched(request, current, vector, now)
         except IndexUnavailable:
-            newer = self.generations.checked(self.embedder.identity)
-            if newer is None or newer.name == current.name:
+            newer = self.generations.ensured(self.embedder.identity, now)
+            if newer.name == current.name:
                 raise
             self.generations.forget(current.name)  # another process has reindexed meanwhile
-            return self._searcher.search(request, self.generations.index(newer, now), vector, now)
+            return self._searched(request, newer, vector, now)
+
+    def _searched(
+        self, request: SearchRequest, current: Collection, vector: Vector | None, now: Instant
+    ) -> SearchResult:
+        index = self.generations.index(current, now)
+        with self.ledger.read() as tx:
+            is_behind = bool(tx.outbox.pending(1))
+        if is_behind:  # what a crash, or an index that was away, has left
+            self.projector.drain(wait_seconds=0)
+        return self._searcher.search(request, index, vector, now)
 
     def add_note(self, note: Note) -> tuple[Memory, Drained]:
         """Store a note and return it with the state of its projection. The same note twice is one memory.
@@ -118,6 +132,7 @@ class Memories:
             known = tx.memories.get([memory.id]).get(memory.id)
             if known is not None:
                 return known, Drained()
+            self.generations.matching(tx, self.embedder.identity)
             tx.memories.add([memory])
             tx.outbox.mark([memory.id], now)
         return memory, self.projector.drain()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.errors import EmbedderUnavailable
+from kb.errors import EmbedderUnavailable, IntegrityError
 from kb.index.generations import generation_of, ledger_id
-from kb.index.projector import LOCK, is_indexed, upsert_memories
+from kb.index.projector import LOCK, REINDEX_LOCK, is_indexed, upsert_memories
 from kb.ledger.collections import CollectionState
 from kb.passages import embedded_as
 from kb.telemetry import Span, span
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from kb.ledger.collections import Collection
     from kb.memories import Memories
     from kb.model import Memory, MemoryId
+    from kb.ports import EmbedderIdentity
 
 PAGE = 1000
 REINDEX_WAIT_S = 60.0
+MANY = 10_000_000  # every outbox entry there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,27 +105,51 @@ def reindex(memories: Memories, *, re_embed: bool, progress: Callable[[int], Non
         EmbedderUnavailable: a text could not be embedded; the old collection stays.
         Locked: the projector, or another reindex, is at work and does not end.
     """
-    now = memories.clock.now()
     identity = memories.embedder.identity
     if not re_embed:
         memories.generations.checked(identity)
-    with memories.ledger.lock(LOCK, wait_seconds=REINDEX_WAIT_S), span(Span.INDEX_REINDEX):
-        with memories.ledger.write() as tx:
-            current = memories.generations.current(tx)
-            number, owner = tx.collections.next_generation(), ledger_id(tx)
-        _swept(memories)
-        target = generation_of(number, identity, owner, CollectionState.BUILDING, now)
-        with memories.ledger.write() as tx:
-            tx.collections.put(target)
-        memories.generations.server.create(target.name, target.dim)
+    lock = memories.ledger.lock
+    with (
+        lock(REINDEX_LOCK),
+        lock(LOCK, wait_seconds=REINDEX_WAIT_S),
+        span(Span.INDEX_REINDEX),
+    ):
+        target = _begun(memories, identity)
         total, newly = _fill(memories, target, re_embed=re_embed, progress=progress)
-        with memories.ledger.write() as tx:
-            tx.collections.make_current(target.name)
-            tx.outbox.mark(tx.memories.touched_since(now), now)
-        if current is not None:
-            memories.generations.forget(current.name)
+        newly += _switched(memories, target, re_embed=re_embed)
         _swept(memories)
     return Reindexed(collection=target.name, memories=total, embedded=newly, pending=memories.projector.drain().pending)
+
+
+def _begun(memories: Memories, identity: EmbedderIdentity) -> Collection:
+    _swept(memories)
+    with memories.ledger.write() as tx:
+        number, owner = tx.collections.next_generation(), ledger_id(tx)
+        target = generation_of(number, identity, owner, CollectionState.BUILDING, memories.clock.now())
+        tx.collections.put(target)
+    memories.generations.server.create(target.name, target.dim)
+    return target
+
+
+def _switched(memories: Memories, target: Collection, *, re_embed: bool) -> int:
+    """Make the target current, once what was changed meanwhile has vectors for it; return how many were embedded.
+
+    Nobody has drained since the reindex began, so the outbox holds all that was changed.
+    """
+    newly = 0
+    while True:
+        with memories.ledger.write() as tx:
+            waiting = [id_ for _, id_ in tx.outbox.pending(MANY)]
+            changed = [m for m in tx.memories.get(waiting).values() if is_indexed(m)]
+            missing = set(tx.embeddings.missing(target.model, [m.embed_hash for m in changed]))
+            if not missing or not re_embed:
+                before = memories.generations.current(tx)
+                tx.collections.make_current(target.name)
+                break
+        newly += _embedded(memories, [m for m in changed if m.embed_hash in missing])
+    if before is not None:
+        memories.generations.forget(before.name)
+    return newly
 
 
 def _swept(memories: Memories) -> None:
@@ -144,7 +170,12 @@ def _fill(
     for page in _pages(memories):
         if re_embed:
             newly += _embedded(memories, page)
-        upsert_memories(memories.ledger, index, target.model, page)
+        lost = upsert_memories(memories.ledger, index, target.model, page)
+        if lost:
+            raise IntegrityError(
+                f"{len(lost)} memories have no vector of {target.model}, the first is {lost[0]}",
+                hint="`kb reindex --embedder` embeds every memory again",
+            )
         total += len(page)
         progress(len(page))
     return total, newly

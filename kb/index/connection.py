@@ -130,13 +130,23 @@ class Connection:
         return self._launcher is None or self._launcher.is_current(self._uri)
 
     def _new_client(self) -> Client:
+        """Connect; a Milvus Lite that died between its last answer and now is started again, once."""
+        try:
+            return self._connect()
+        except failures() as error:
+            if self._launcher is None or not is_lost(error):
+                raise translated(error, self.where) from error
+            self._uri = self._launcher.endpoint()
+        try:
+            return self._connect()
+        except failures() as error:
+            raise translated(error, self.where) from error
+
+    def _connect(self) -> Client:
         pymilvus = vendor()
         seconds = min(LITE_CONNECT_SECONDS, self.timeout) if self.is_lite else self.timeout
         options = {"grpc_options": NO_KEEPALIVE} if self.is_lite else {}  # Milvus Lite objects to keep-alive pings
-        try:
-            return pymilvus.MilvusClient(self._uri, token=self._token, timeout=seconds, dedicated=True, **options)
-        except failures() as error:
-            raise translated(error, self.where) from error
+        return pymilvus.MilvusClient(self._uri, token=self._token, timeout=seconds, dedicated=True, **options)
 
     def _drop(self, client: Client) -> None:
         """Close `client` if it is still the one in use; another thread may have replaced it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
-from kb.errors import EmbedderChanged, IndexOutdated
+from kb.errors import EmbedderChanged, IndexOutdated, IndexUnavailable
 from kb.index.schema import collection_name, is_of_this_schema
 from kb.ledger.collections import Collection, CollectionState
 
@@ -65,7 +65,11 @@ class Generations:
             EmbedderChanged: its vectors came from another model or have another dimension.
         """
         with self._ledger.read() as tx:
-            current = self.current(tx)
+            return self.matching(tx, identity)
+
+    def matching(self, tx: LedgerTx, identity: EmbedderIdentity) -> Collection | None:
+        """As `checked`, within a transaction: a writer asks in its own, so that no reindex comes between."""
+        current = self.current(tx)
         if current is not None and (current.model, current.dim) != (identity.model, identity.dim):
             raise EmbedderChanged(
                 f"the stored vectors come from {current.model} ({current.dim} dimensions), "
@@ -94,6 +98,7 @@ class Generations:
 
         Raises:
             IndexOutdated: the collection has another schema than this version's.
+            IndexUnavailable: the server cannot be reached, or the collection is no longer the current one.
         """
         if not is_of_this_schema(collection.name):
             raise IndexOutdated(f"the index {collection.name} has the schema of another version of kb")
@@ -101,11 +106,17 @@ class Generations:
         if known is not None:
             return known
         if not self.server.has(collection.name):
+            self._queue_everything(collection, now)  # before it is made: a crash in between repeats both
             self.server.create(collection.name, collection.dim)
-            with self._ledger.write() as tx:
-                tx.outbox.mark_everything(now)
         opened = self._open[collection.name] = self.server.open(collection.name, collection.dim)
         return opened
+
+    def _queue_everything(self, collection: Collection, now: Instant) -> None:
+        with self._ledger.write() as tx:
+            current = self.current(tx)
+            if current is None or current.name != collection.name:
+                raise IndexUnavailable(f"{collection.name} was replaced by a reindex", hint="repeat the command")
+            tx.outbox.mark_everything(now)
 
     def forget(self, name: str) -> None:
         """Stop using a collection that another process replaced."""

@@ -7,10 +7,11 @@ revision could overwrite a newer one.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.errors import IndexUnavailable, IntegrityError, Locked
+from kb.errors import IndexUnavailable, Locked
 from kb.index.validate import broken_rules
 from kb.log import get_logger
 from kb.ports import IndexRow
@@ -18,17 +19,20 @@ from kb.telemetry import Metric, Span, count, span
 from kb.terms import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from kb.index.generations import Generations
     from kb.ledger import Ledger
     from kb.ledger.collections import Collection
-    from kb.model import Json, Memory
+    from kb.model import Json, Memory, MemoryId
     from kb.ports import Clock, Index, Vector
 
 BATCH = 1000
 LOCK = "projector"
+REINDEX_LOCK = "reindex"  # held by a reindex beside the projector's, so that who waits can tell it from a drainer
 WAIT_S = 5.0
+AHEAD_TRIES = 12
+PAUSE_S = 0.06  # longer than a waiting process sleeps between two looks at the lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,38 +92,55 @@ class Projector:
         self._generations = generations
         self._clock = clock
 
-    def drain(self, progress: Callable[[int], None] = lambda _: None) -> Drained:
+    def drain(self, *, wait_seconds: float | None = None) -> Drained:
         """Apply every pending entry. An index that cannot be reached leaves them for later: that is no error.
 
         Args:
-            progress: told the number of entries applied, after each batch.
+            wait_seconds: how long to wait for another drainer before leaving the work to it; None for 5 s.
         """
-        applied = 0
+        applied, wait = 0, WAIT_S if wait_seconds is None else wait_seconds
         try:
-            with self._ledger.lock(LOCK, wait_seconds=WAIT_S), span(Span.INDEX_DRAIN):
-                while batch := self._apply_next():
+            with span(Span.INDEX_DRAIN):
+                while batch := self._drain_batch(wait):
                     applied += batch
-                    progress(batch)
+                    if batch < BATCH:
+                        break
+                    time.sleep(PAUSE_S)  # let in who waits to write ahead of a switch
         except (IndexUnavailable, Locked) as error:
             return self._left(applied, str(error))
         finally:
             count(Metric.OUTBOX_DRAINED, applied)
         return self._left(applied, "")
 
+    def _drain_batch(self, wait_seconds: float) -> int:
+        with self._ledger.lock(LOCK, wait_seconds=wait_seconds):
+            return self._apply_next()
+
     def project_staged(self, memories: Sequence[Memory]) -> bool:
         """Write rows ahead of their switch; return whether the index took them (if not, the outbox will).
 
-        While a reindex holds the lock the rows are written all the same: the collection that is still searched must
-        have them before the switch, and nobody is draining into it.
+        A drainer is waited for, since it may be about to write an older revision of a row that comes back. While a
+        reindex holds the lock nobody drains, so the rows are written all the same: the collection that is still
+        searched must have them before the switch.
         """
         try:
-            try:
-                with self._ledger.lock(LOCK, wait_seconds=WAIT_S):
-                    return self._ahead(memories)
-            except Locked:
-                return self._ahead(memories)
+            for _ in range(AHEAD_TRIES):
+                try:
+                    with self._ledger.lock(LOCK, wait_seconds=WAIT_S):
+                        return self._ahead(memories)
+                except Locked:
+                    if self._is_reindexing():
+                        return self._ahead(memories)
         except IndexUnavailable:
             return False
+        return False
+
+    def _is_reindexing(self) -> bool:
+        try:
+            with self._ledger.lock(REINDEX_LOCK):
+                return False
+        except Locked:
+            return True
 
     def _ahead(self, memories: Sequence[Memory]) -> bool:
         with self._ledger.read() as tx:
@@ -161,27 +182,27 @@ class Projector:
         return self._generations.index(current, self._clock.now())
 
 
-def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence[Memory]) -> None:
+def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence[Memory]) -> list[MemoryId]:
     """Write memories to an index with the vectors that the ledger keeps for `model`.
 
-    A memory that breaks the server's rules is logged and left out; the ledger keeps it.
+    One bad row must not hold up the others for ever: a memory that has no vector, or that breaks the server's rules, is
+    logged and left out; the ledger keeps it.
 
-    Raises:
-        IntegrityError: the ledger lacks a vector.
+    Returns:
+        The ids that have no vector.
     """
     with ledger.read() as tx:
         vectors = tx.embeddings.get(model, list({m.embed_hash for m in memories}))
     lost = [m.id for m in memories if m.embed_hash not in vectors]
     if lost:
-        raise IntegrityError(
-            f"{len(lost)} memories have no vector of {model}, the first is {lost[0]}",
-            hint="`kb reindex --embedder` embeds every memory again",
-        )
-    rows = [index_row(m, vectors[m.embed_hash]) for m in memories]
+        hint = "`kb reindex --embedder` embeds every memory again"
+        get_logger().error("index_rows_without_vector", model=model, memory_ids=lost[:10], count=len(lost), hint=hint)
+    rows = [index_row(m, vectors[m.embed_hash]) for m in memories if m.embed_hash in vectors]
     dim = len(rows[0].dense) if rows else 0
-    for id_, rule in (refused := broken_rules(rows, dim)).items():  # one bad row must not hold up the others for ever
+    for id_, rule in (refused := broken_rules(rows, dim)).items():
         get_logger().error("index_row_refused", memory_id=id_, rule=rule)
     index.upsert([row for row in rows if row.id not in refused])
+    return lost
 
 
 def is_indexed(memory: Memory) -> bool:

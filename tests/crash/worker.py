@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.clock import SystemClock
+from kb.errors import KbError
 from kb.index.milvus import open_server
 from kb.rebuild import reconcile, reindex
 from kb.settings import Settings
@@ -49,4 +50,8 @@ def main(data_dir: str, folder: str, action: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except KbError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.exit(int(error.exit_code))

@@ -342,7 +342,7 @@ def test_a_version_switched_while_a_reindex_holds_the_projector_is_found_at_once
     monkeypatch.setattr(projector, "WAIT_S", 0.1)
     write(folder, a_md="# A\n\nThe toll is four coins.\n")
     sync(store, folder)
-    with store.ledger.lock(projector.LOCK):
+    with store.ledger.lock(projector.REINDEX_LOCK), store.ledger.lock(projector.LOCK):
         write(folder, a_md="# A\n\nThe toll is nine coins.\n")
         assert sync(store, folder, checksum=True).pending > 0
         assert texts(search(store, "toll", k=50)) == ["The toll is nine coins."]
