@@ -125,7 +125,8 @@ SKIPS = {
     SkipReason.LINK_LOOP: "A link to a folder above itself, or to itself.",
     SkipReason.LINK_REPEATED: "A link to a file that was found under its own name already.",
     SkipReason.NAME_ENCODING: "Its name is not valid UTF-8: rename it.",
-    SkipReason.NAME_REPEATED: "Another file's name is the same in Unicode NFC: rename one of them.",
+    SkipReason.NAME_REPEATED: "Another file's name is the same in Unicode NFC, or with `/` for `\\`: rename one.",
+    SkipReason.NAME_TOO_LONG: "Its path is too long for a URI of 2,000 bytes: shorten a name.",
     SkipReason.UNREADABLE_FOLDER: "A folder that may not be listed. Deletions are withheld until it can be.",
     SkipReason.VANISHED: "Gone while the folder was walked.",
 }

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from ingest.ahead import ahead
 from ingest.plan import Action
 from ingest.prepare import Prepared, Preparer, pipeline_digest
+from ingest.registration import after_part, is_whole, registered
 from ingest.report import FailureLine, Report, SkippedLine
 from ingest.store import Store
 from ingest.survey import Survey
-from kb.errors import DocumentError, FailureCode, StaleRevision
+from kb.errors import DocumentError, FailureCode, InputError, IntegrityError, StaleRevision
 from kb.ledger.memories import trust_of
 from kb.ledger.runs import RunStatus
-from kb.model import Failure, SourceRoot, Standing
+from kb.model import Failure, Standing
 from kb.telemetry import Metric, Span, count, span
 from kb.trust import is_renewal_due, leaves_gate_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from ingest.plan import Item
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 GROUP_TEXTS = 192  # passages embedded, and then stored, together: a crash repeats at most this much embedding
 GROUP_DOCUMENTS = 64
+RUNS_LOOKED_AT = 100  # for dead ones; every run looks, so more than a few never gather
 
 
 class Progress(Protocol):
@@ -81,7 +83,8 @@ class Sync:
         self._report = Report(source_name=target.name)
 
     def plan(self) -> Planned:
-        """Return what a run would do now; raises MassDelete when it would be refused."""
+        """Return what a run would do now; raises MassDelete when it would be refused, InputError without a folder."""
+        self._require_folder()
         return self._survey.plan()
 
     @property
@@ -99,11 +102,13 @@ class Sync:
         """Bring the store in step with the folder and say what was done.
 
         Raises:
+            InputError: the source's folder is not there.
             Locked: another run is syncing this source.
             MassDelete: too much of the source is gone; nothing was changed.
             EmbedderUnavailable: the run stops; what it has stored stays.
             LedgerUnavailable: likewise.
         """
+        self._require_folder()
         began = self._memories.clock.now()
         lock = f"ingest-{self._options.tenant}-{self._target.name}"
         with self._ledger.lock(lock), span(Span.INGEST_RUN, source=self._target.name):
@@ -121,6 +126,12 @@ class Sync:
                 self._finished(run_id, status, began)
         return self._report
 
+    def _require_folder(self) -> None:
+        name, location = self._target.name, self._target.location
+        if not location.is_dir():
+            hint = f"`kb ingest NEW_FOLDER --source-name {name}` moves it"
+            raise InputError(f"the source {name!r} is no longer at {location}", hint=hint)
+
     def _sync(self, store: Store) -> None:
         known, documents = self._survey.known()
         store.recover([*documents, *known.deleted.values()], self._memories.clock.now())
@@ -130,6 +141,7 @@ class Sync:
         self._settle(store, plan.items)
         self._store_all(store, plan)
         self._remove(store, plan.items)
+        self._forget(store, plan, known.failures)
         self._renew(store, plan.items)
         self._register(plan.scan)
         drained = self._memories.projector.drain()
@@ -149,15 +161,28 @@ class Sync:
             elif document is not None and seen is not None and item.action in (Action.TOUCH, Action.RENAME):
                 now = self._memories.clock.now()
                 document = replace(document, source=seen.source, size=seen.size, mtime_ns=seen.mtime_ns, updated_at=now)
-                self._readdress(store, item.action, document, now)
+                self._readdress(store, item, document, now)
 
-    def _readdress(self, store: Store, action: Action, document: Document, now: Instant) -> None:
-        if action is Action.RENAME:
-            self._report.documents["renamed"] += 1
-            store.rename(document, now)
-        else:
+    def _readdress(self, store: Store, item: Item, document: Document, now: Instant) -> None:
+        if item.action is Action.TOUCH:
             self._report.documents["unchanged"] += 1
             store.touch(document)
+            return
+        try:
+            store.rename(document, now)
+        except (InputError, IntegrityError) as error:
+            if not item.recheck:  # else it is stored again, under its new address, and counted then
+                self._failed(store, item, _refused(error))
+        else:
+            self._report.documents["renamed"] += not item.recheck
+
+    def _forget(self, store: Store, plan: Planned, failures: Mapping[str, Failure]) -> None:
+        """Forget failures of files that are as stored, or gone: of the latter only a scan of everything tells."""
+        over = [i.source for i in plan.items if i.action is Action.KEEP and i.failure is not None]
+        if plan.scan.complete and is_whole(self._target, self._options, None):
+            skipped = {self._survey.source(s.relative) for s in plan.scan.skipped}
+            over += [source for source in failures if source not in plan.files and source not in skipped]
+        store.forget(over)
 
     def _store_all(self, store: Store, plan: Planned) -> None:
         todo = _to_prepare(plan.items)
@@ -199,16 +224,15 @@ class Sync:
     def _apply(self, store: Store, prepared: Prepared) -> None:
         try:
             store.apply(prepared.change, self._memories.clock.now())
-        except StaleRevision as error:
-            hint = "run `kb ingest` again"
-            message = f"its memories were changed by somebody else meanwhile: {error}"
-            self._failed(store, prepared.item, DocumentError(FailureCode.STORE_FAILED, message, hint=hint))
+        except (InputError, IntegrityError) as error:
+            self._failed(store, prepared.item, _refused(error))
         else:
             self._stored(prepared)
 
     def _stored(self, prepared: Prepared) -> None:
         change, report = prepared.change, self._report
-        report.documents[prepared.outcome] += 1
+        outcome = prepared.item.counted(prepared.outcome)
+        report.documents[outcome] += 1
         report.memories["added"] += len(change.added) + len(change.revived)
         report.memories["superseded"] += len(change.superseded)
         report.memories["unchanged"] += change.unchanged + len(change.changed) - len(change.revived)
@@ -217,7 +241,7 @@ class Sync:
         if change.reverify:
             reason = f"{change.reverify} verified passages were replaced by new words that nobody has verified"
             report.warnings.append(SkippedLine(source=source, reason=reason))
-        count(Metric.INGEST_DOCUMENTS, outcome=prepared.outcome)
+        count(Metric.INGEST_DOCUMENTS, outcome=outcome)
         count(Metric.INGEST_MEMORIES, len(change.added))
 
     def _prepared(
@@ -238,19 +262,19 @@ class Sync:
     def _failed(self, store: Store, item: Item, error: DocumentError) -> None:
         line = FailureLine(source=item.source, code=error.code.value, message=str(error), hint=error.hint)
         self._report.fail(line)
-        store.fail(
-            Failure(
-                tenant=self._options.tenant,
-                root=self._target.name,
-                source=item.source,
-                raw=item.raw,
-                pipeline=self._survey.pipeline,
-                code=error.code.value,
-                message=str(error),
-                hint=error.hint,
-                failed_at=self._memories.clock.now(),
-            )
+        failure = Failure(
+            tenant=self._options.tenant,
+            root=self._target.name,
+            source=item.source,
+            raw=item.raw,
+            pipeline=self._survey.pipeline,
+            code=error.code.value,
+            message=str(error),
+            hint=error.hint,
+            failed_at=self._memories.clock.now(),
         )
+        with suppress(InputError):  # an address that the ledger cannot hold: told in the report alone
+            store.fail(failure)
 
     def _remove(self, store: Store, items: Sequence[Item]) -> None:
         for item in items:
@@ -289,20 +313,25 @@ class Sync:
 
     def _register(self, scan: Scan) -> None:
         """Keep the source, with the options of a run over all of it, for the next sync."""
-        options, now = self._options, self._memories.clock.now()
-        whole = not (self._target.single or self._target.prefix)
-        synced = now if whole and scan.complete and not self._report.failures else None
+        target, options, now = self._target, self._options, self._memories.clock.now()
         with self._ledger.write() as tx:
-            before = tx.sources.get(options.tenant, self._target.name)
+            before = tx.sources.get(options.tenant, target.name)
+            whole = is_whole(target, options, before)
             if before is not None and not whole:
+                tx.sources.put(after_part(before, target, options))
                 return
-            root = registered(self._target, options, before.registered_at if before else now)
+            root = registered(target, options, before.registered_at if before else now)
+            synced = now if whole and scan.complete and not self._report.failures else None
             tx.sources.put(replace(root, synced_at=synced or (before.synced_at if before else None)))
 
     def _started(self, now: Instant) -> str:
-        run_id = uuid.uuid4().hex
+        """Record this run. Who holds the source's lock knows that a run of it which still counts as running is dead."""
+        run_id, tenant, root = uuid.uuid4().hex, self._options.tenant, self._target.name
         with self._ledger.write() as tx:
-            tx.runs.start(run_id, kind="ingest", tenant=self._options.tenant, root=self._target.name, at=now)
+            for run in tx.runs.list(RUNS_LOOKED_AT, kind="ingest", tenant=tenant, root=root):
+                if run.status is RunStatus.RUNNING:
+                    tx.runs.finish(run.id, RunStatus.INTERRUPTED, now, report=run.report)
+            tx.runs.start(run_id, kind="ingest", tenant=tenant, root=root, at=now)
         return run_id
 
     def _finished(self, run_id: str, status: RunStatus, began: Instant) -> None:
@@ -313,23 +342,16 @@ class Sync:
 
 
 def _to_prepare(items: Sequence[Item]) -> list[Item]:
-    return [i for i in items if i.action in (Action.ADD, Action.CHANGE, Action.RECHECK)]
+    return [i for i in items if i.is_to_prepare]
 
 
-def registered(target: Target, options: SyncOptions, at: Instant) -> SourceRoot:
-    """Return the source as it is kept: where it is, and what its documents are to be taken for."""
-    given = options.given
-    return SourceRoot(
-        name=target.name,
-        tenant=options.tenant,
-        location=str(target.location),
-        source_class=given.trust,
-        options={
-            "confidence": given.confidence,
-            "verified": given.verified,
-            "metadata": dict(given.metadata),
-            "include": list(options.include),
-            "exclude": list(options.exclude),
-        },
-        registered_at=at,
-    )
+def _refused(error: InputError | IntegrityError) -> DocumentError:
+    """Return why the ledger did not take one document, as a failure of that document alone."""
+    if isinstance(error, DocumentError):
+        return error
+    if isinstance(error, InputError):
+        hint = error.hint or "look at its front matter, and at the `.kb.yaml` rules and --metadata that it gets"
+        return DocumentError(FailureCode.FRONT_MATTER, f"the ledger cannot hold it: {error}", hint=hint)
+    stale = isinstance(error, StaleRevision)
+    why = "its memories were changed by somebody else meanwhile" if stale else "it contradicts what is stored"
+    return DocumentError(FailureCode.STORE_FAILED, f"{why}: {error}", hint="run `kb ingest` again")

@@ -55,12 +55,30 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One planned action. `document` is what the ledger knows, None for a new one; `seen` is None for a removal."""
+    """One planned action.
+
+    Args:
+        action: what happens.
+        seen: the file; None for a removal.
+        document: what the ledger knows; None for a new one.
+        failure: the last one, where it settles the matter, or is over now.
+        recheck: of a rename: other options, metadata or pipeline hold at the new address.
+    """
 
     action: Action
     seen: Seen | None
     document: Document | None = None
     failure: Failure | None = None
+    recheck: bool = False
+
+    @property
+    def is_to_prepare(self) -> bool:
+        """Whether the file is to be read and parsed."""
+        return self.recheck or self.action in (Action.ADD, Action.CHANGE, Action.RECHECK)
+
+    def counted(self, outcome: str) -> str:
+        """Return the report's count of a prepared document whose words and metadata came out as `outcome`."""
+        return "renamed" if self.action is Action.RENAME else outcome
 
     @property
     def raw(self) -> str:
@@ -114,7 +132,7 @@ def planned(seen: Sequence[Seen], known: Known, gone: Sequence[Document], pipeli
         retry: whether to try again what failed for good.
     """
     items = [_item(file, known, pipeline, retry=retry) for file in seen]
-    moved = _renames(items, gone)
+    moved = _renames(items, gone, pipeline)
     items = [moved.get(item.source, item) for item in items]
     taken = {item.document.id for item in moved.values() if item.document is not None}
     return items + [Item(action=Action.REMOVE, seen=None, document=d) for d in gone if d.id not in taken]
@@ -124,15 +142,21 @@ def _item(file: Seen, known: Known, pipeline: str, *, retry: bool) -> Item:
     document = known.live.get(file.source)
     failure = known.failures.get(file.source)
     raw = _raw(file, document)
+    if document is not None and document.fingerprint.raw == raw and _is_made_alike(document, file, pipeline):
+        action = Action.KEEP if file.raw is None else Action.TOUCH
+        return Item(action=action, seen=file, document=document, failure=failure)
     if failure and not retry and _is_settled(failure, raw, pipeline):
         return Item(action=Action.FAILED_BEFORE, seen=file, document=document, failure=failure)
     if document is None:
         return Item(action=Action.ADD, seen=file, document=known.deleted.get(file.source))
-    if document.fingerprint.raw != raw:
-        return Item(action=Action.CHANGE, seen=file, document=document)
-    if document.fingerprint.pipeline != pipeline or not is_given_alike(document.fingerprint.metadata, file.given):
-        return Item(action=Action.RECHECK, seen=file, document=document)
-    return Item(action=Action.KEEP if file.raw is None else Action.TOUCH, seen=file, document=document)
+    action = Action.CHANGE if document.fingerprint.raw != raw else Action.RECHECK
+    return Item(action=action, seen=file, document=document)
+
+
+def _is_made_alike(document: Document, file: Seen, pipeline: str) -> bool:
+    """Return whether the same bytes would become the same document again, as far as can be told unread."""
+    made = document.fingerprint
+    return made.pipeline == pipeline and is_given_alike(made.metadata, file.given)
 
 
 def _raw(file: Seen, document: Document | None) -> str:
@@ -142,11 +166,12 @@ def _raw(file: Seen, document: Document | None) -> str:
 
 
 def _is_settled(failure: Failure, raw: str, pipeline: str) -> bool:
-    same = (failure.raw, failure.pipeline) == (raw, pipeline)
+    """Return whether trying again would end alike. What is governed may be said elsewhere than in the file."""
+    same = (failure.raw, failure.pipeline) == (raw, pipeline) and failure.code != FailureCode.FRONT_MATTER
     return same and (failure.code not in PASSING or failure.attempts >= MAX_ATTEMPTS)
 
 
-def _renames(items: Sequence[Item], gone: Sequence[Document]) -> dict[str, Item]:
+def _renames(items: Sequence[Item], gone: Sequence[Document], pipeline: str) -> dict[str, Item]:
     """Return new files that are a gone document under another name, by URI; equal files pair in the order of names."""
     lost: dict[tuple[str, str], list[Document]] = {}
     for document in sorted(gone, key=lambda d: d.source, reverse=True):
@@ -156,7 +181,9 @@ def _renames(items: Sequence[Item], gone: Sequence[Document]) -> dict[str, Item]
         if item.action is Action.ADD and item.document is None and item.seen is not None:
             candidates = lost.get((item.seen.raw or "", _suffix(item.seen.source)))
             if candidates:
-                moved[item.source] = Item(action=Action.RENAME, seen=item.seen, document=candidates.pop())
+                document = candidates.pop()
+                recheck = not _is_made_alike(document, item.seen, pipeline)
+                moved[item.source] = Item(action=Action.RENAME, seen=item.seen, document=document, recheck=recheck)
     return moved
 
 

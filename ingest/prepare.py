@@ -11,8 +11,10 @@ from ingest.parse import PARSER_VERSION
 from ingest.prior import document_prior, given_part, is_prior_alike, metadata_fingerprint
 from ingest.version import Rules, VersionChange, next_version
 from ingest.walk import read_file
-from kb.errors import DocumentError, FailureCode
+from kb.errors import DocumentError, FailureCode, InputError
 from kb.ids import digest, document_id, raw_digest
+from kb.index.validate import broken_metadata
+from kb.ledger.checks import checked_json
 from kb.model import MAX_METADATA_BYTES, Document, Fingerprint
 from kb.passages import metadata_bytes
 from kb.telemetry import Span, span
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from ingest.prior import Given
     from ingest.walk import FoundFile
     from kb.memories import Memories
-    from kb.model import Instant, Memory, MemoryId, SourceClass
+    from kb.model import Instant, Json, Memory, MemoryId, SourceClass
     from kb.settings import IngestSettings
     from kb.trust import TrustPolicy
+
+_METADATA_HINT = "change its front matter, or the `.kb.yaml` rules and --metadata that it gets"
 
 
 class Parser(Protocol):
@@ -97,12 +101,7 @@ class Preparer:
         parsed = read.parsed
         front = governed(parsed.front_matter)
         prior = document_prior(self.policies, self.given, sidecar, front)
-        if metadata_bytes(prior.metadata) > MAX_METADATA_BYTES:
-            raise DocumentError(
-                FailureCode.FRONT_MATTER,
-                f"its metadata is longer than {MAX_METADATA_BYTES:,} bytes of JSON",
-                hint="shorten its front matter, or the `.kb.yaml` rules and --metadata that it gets",
-            )
+        _check_metadata(prior.metadata)
         title = prior.title or parsed.title
         with span(Span.INGEST_CHUNK):
             chunks = self.chunks(replace(parsed, title=title))
@@ -174,6 +173,19 @@ class Preparer:
         )
 
 
+def _check_metadata(metadata: Mapping[str, Json]) -> None:
+    """Refuse what ledger or index could not hold: acknowledged, such a document would never be found."""
+    try:
+        checked_json(dict(metadata), "metadata")
+    except InputError as error:
+        raise DocumentError(FailureCode.FRONT_MATTER, f"its {error}", hint=_METADATA_HINT) from error
+    broken = broken_metadata(metadata)
+    if not broken and metadata_bytes(metadata) > MAX_METADATA_BYTES:
+        broken = f"metadata is longer than {MAX_METADATA_BYTES:,} bytes of JSON"
+    if broken:
+        raise DocumentError(FailureCode.FRONT_MATTER, f"its {broken}", hint=_METADATA_HINT)
+
+
 def outcome_of(old: Document | None, new: Document) -> str:
     """Return the report's count that a document belongs to. Bytes that differ without meaning are unchanged."""
     if old is None or old.deleted_at is not None:
@@ -185,7 +197,9 @@ def outcome_of(old: Document | None, new: Document) -> str:
 
 def content_digest(title: str, chunks: tuple[Chunk, ...]) -> str:
     """Return the hash of what a document says, as far as it is retrieved."""
-    return digest("content", title, *(part for c in chunks for part in (*c.heading_path, c.text)))
+    return digest(
+        "content", title, *(part for c in chunks for part in (str(len(c.heading_path)), *c.heading_path, c.text))
+    )
 
 
 def pipeline_digest(limits: IngestSettings, model: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ingest.plan import Action
 from ingest.report import DOCUMENT_KEYS, FailureLine, SkippedLine
-from kb.errors import DocumentError
+from kb.errors import DocumentError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,11 @@ class Preview:
     skipped: tuple[SkippedLine, ...]
     texts: int
     tokens: int
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """PARTIAL when a document would fail, else DONE."""
+        return ExitCode.PARTIAL if self.failures else ExitCode.DONE
 
     def as_json(self) -> dict[str, Json]:
         """Return the plan under the stable keys of docs/reference/json.md."""
@@ -89,7 +94,7 @@ def previewed(sync: Sync) -> Preview:
         if item.failure is not None and item.action is Action.FAILED_BEFORE:
             f = item.failure
             failures.append(FailureLine(source=f.source, code=f.code, message=f.message, hint=f.hint))
-        elif item.action in _SETTLED:
+        elif item.action in _SETTLED and not item.is_to_prepare:
             actions.append(_document(item.source, _SETTLED[item.action]))
     for item, outcome in sync.preview(plan):
         if isinstance(outcome, DocumentError):
@@ -99,7 +104,7 @@ def previewed(sync: Sync) -> Preview:
         change = outcome.change
         texts |= change.texts
         added, lost = len(change.added) + len(change.revived), len(change.superseded)
-        actions.append(_document(item.source, outcome.outcome, added, lost, outcome.tokens))
+        actions.append(_document(item.source, item.counted(outcome.outcome), added, lost, outcome.tokens))
     counts = Counter(a.outcome for a in actions)
     return Preview(
         source_name=sync.source_name,

@@ -73,13 +73,13 @@ def metadata_fingerprint(given_part: str, front_matter: Mapping[str, Json], prio
     part are. The last tells whether trust must start anew, or only words around it have changed.
     """
     front_part = digest(_canonical(front_matter))[:_FRONT]
-    prior_part = digest(_canonical((prior.source_class.value, str(prior.policy))))[:_PRIOR]
+    prior_part = digest(_canonical((prior.source_class.value, _worth(prior.policy))))[:_PRIOR]
     return given_part + front_part + prior_part
 
 
 def given_part(policies: Mapping[SourceClass, TrustPolicy], given: Given, sidecar: Governed) -> str:
     """Return the part of the fingerprint that can be told without reading the file."""
-    used = {c.value: str(p) for c, p in policies.items() if c in (SourceClass.CURATED, SourceClass.DOCUMENT)}
+    used = {c.value: _worth(p) for c, p in policies.items() if c in (SourceClass.CURATED, SourceClass.DOCUMENT)}
     voices = (given.trust.value, given.confidence, given.verified, dict(given.metadata))
     beside = (sidecar.confidence, sidecar.verified, sidecar.title, sidecar.tags, dict(sidecar.rest))
     return digest(_canonical((used, voices, beside)))[:_GIVEN]
@@ -93,6 +93,11 @@ def is_given_alike(fingerprint: str, part: str) -> bool:
 def is_prior_alike(one: str, other: str) -> bool:
     """Return whether two metadata hashes stand for the same prior trust."""
     return one[-_PRIOR:] == other[-_PRIOR:]
+
+
+def _worth(policy: TrustPolicy) -> tuple[float, bool]:
+    """Return what a policy says of a document. How fast trust fades says nothing of it: evidence must outlive that."""
+    return policy.confidence, policy.verified
 
 
 def _canonical(value: object) -> str:

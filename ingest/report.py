@@ -10,11 +10,21 @@ from kb.clock import iso
 from kb.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from kb.errors import KbError
     from kb.model import Instant, Json
 
 DOCUMENT_KEYS = ("added", "changed", "renamed", "metadata_changed", "unchanged", "removed", "failed", "skipped")
+LIGHTEST_FIRST = (
+    ExitCode.DONE,
+    ExitCode.PARTIAL,
+    ExitCode.LOCKED,
+    ExitCode.REFUSED,
+    ExitCode.USAGE,
+    ExitCode.DEPENDENCY,
+    ExitCode.UNEXPECTED,
+)
 MEMORY_KEYS = ("added", "superseded", "renewed", "unchanged")
 
 
@@ -52,10 +62,13 @@ class Report:
     pending: int = 0
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    error: KbError | None = None  # of several runs, what kept this one from being done
 
     @property
     def exit_code(self) -> ExitCode:
-        """PARTIAL when a document failed, else DONE."""
+        """The error's; PARTIAL when a document failed, else DONE."""
+        if self.error is not None:
+            return self.error.exit_code
         return ExitCode.PARTIAL if self.failures else ExitCode.DONE
 
     def fail(self, line: FailureLine) -> None:
@@ -85,7 +98,23 @@ class Report:
             "outbox_pending": self.pending,
             "notices": list(self.notices),
             "seconds": round(self.seconds, 3),
+            **({} if self.error is None else {"error": error_json(self.error)}),
         }
+
+
+def error_json(error: KbError) -> dict[str, Json]:
+    """Return an error under the stable keys of docs/reference/json.md."""
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "hint": error.hint,
+        "exit_code": int(error.exit_code),
+    }
+
+
+def gravest(codes: Iterable[ExitCode]) -> ExitCode:
+    """Return the exit code of several runs: that of the run which went worst; DONE without any."""
+    return max(codes, key=LIGHTEST_FIRST.index, default=ExitCode.DONE)
 
 
 def combined(reports: Sequence[Report]) -> dict[str, Json]:

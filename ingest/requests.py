@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.prior import Given
+from ingest.registration import narrowing, registered
 from ingest.survey import SyncOptions
-from ingest.target import Target, target_of
-from kb.errors import InputError
+from ingest.target import Target, slug, target_of
+from kb.errors import InputError, KbError, Refused
+from kb.ledger.checks import checked_json
 from kb.model import SourceClass
 from kb.trust import checked_confidence
 
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """One source to sync, and how."""
+    """One source to sync, and how; or, for one of many, the `problem` that keeps it from being synced."""
 
     target: Target
     options: SyncOptions
+    problem: KbError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,27 +50,74 @@ class Said:
     def __post_init__(self) -> None:
         if self.confidence is not None:
             checked_confidence(self.confidence)
+        checked_json(dict(self.metadata), "metadata")  # before any document fails for it
 
 
 def requests_of(paths: Sequence[Path], memories: Memories, settings: Settings, said: Said) -> list[SyncRequest]:
     """Return the syncs that `paths` mean; with none, those of every configured and registered source.
 
+    A path is understood as it would be after the syncs before it, and the same target said twice is synced once.
+
     Raises:
-        InputError: a path is not there, one name is given to several paths, or there is nothing to sync.
+        InputError: a path is not there, a name is not given to exactly one path, or there is nothing to sync.
         Refused: a folder would take another's name.
     """
+    if said.source_name and len(paths) != 1:
+        raise InputError("a source name belongs to exactly one path", hint="ingest them one by one")
     with memories.ledger.read() as tx:
         roots = tx.sources.list(settings.tenant)
-    if paths:
-        if said.source_name and len(paths) > 1:
-            raise InputError("one source name was given to several paths", hint="ingest them one by one")
-        return [_of_path(path, roots, settings, said) for path in paths]
-    configured = [_of_path(s.path, roots, settings, said) for s in settings.sources]
-    taken = {r.target.name for r in configured}
-    registered = [_of_root(root, settings, said) for root in roots if root.name not in taken]
-    if not configured and not registered:
+    requests: list[SyncRequest] = []
+    for path in paths or _deepest_first(settings):
+        try:
+            request = _of_path(path, roots, settings, said)
+            _refuse_twin(request.target, requests)
+        except KbError as error:
+            if paths:
+                raise
+            request = _problem(path, settings, error)
+        if request.target not in (r.target for r in requests):
+            requests.append(request)
+        roots = roots if request.problem else _known_after(roots, request)
+    if not paths:
+        requests += [_of_root(r, settings, said) for r in roots if not any(_covers(q, r) for q in requests)]
+    if not requests:
         raise InputError("there is nothing to ingest", hint="name a folder: `kb ingest ./docs`")
-    return configured + registered
+    return requests
+
+
+def _deepest_first(settings: Settings) -> list[Path]:
+    """Return the configured paths, so that a folder is synced when the sources inside it are known, and leaves them."""
+    paths = [_resolved(source.path) for source in settings.sources]
+    return sorted(paths, key=lambda p: len(p.parts), reverse=True)
+
+
+def _known_after(roots: Sequence[SourceRoot], request: SyncRequest) -> list[SourceRoot]:
+    target = request.target
+    if any((r.name, r.location) == (target.name, str(target.location)) for r in roots):
+        return list(roots)
+    return [*(r for r in roots if r.name != target.name), registered(target, request.options, 0)]
+
+
+def _refuse_twin(target: Target, requests: Sequence[SyncRequest]) -> None:
+    for twin in (r.target for r in requests if r.target.name == target.name):
+        if twin.location != target.location:
+            raise Refused(
+                f"{twin.location} and {target.location} would both be the source {target.name!r}",
+                hint="give each a name of its own: --source-name, or `name` in kb.toml",
+            )
+
+
+def _problem(path: Path, settings: Settings, error: KbError) -> SyncRequest:
+    known = _configured(path, settings)
+    target = Target(name=(known.name if known else "") or slug(path.name), location=path)
+    return SyncRequest(target=target, options=SyncOptions(tenant=settings.tenant), problem=error)
+
+
+def _covers(request: SyncRequest, root: SourceRoot) -> bool:
+    """Return whether a request is about all of a root, or would be but for its problem."""
+    target = request.target
+    is_part = bool(target.single or target.prefix)
+    return target.name == root.name and str(target.location) == root.location and not is_part
 
 
 def _of_path(path: Path, roots: Sequence[SourceRoot], settings: Settings, said: Said) -> SyncRequest:
@@ -77,30 +127,26 @@ def _of_path(path: Path, roots: Sequence[SourceRoot], settings: Settings, said: 
     if not (resolved.is_dir() or resolved.is_file()):
         raise InputError(f"{path} is neither a file nor a folder")
     known = _configured(resolved, settings)
-    target = target_of(resolved, said.source_name or (known.name if known else ""), roots)
+    name = said.source_name or (known.name if known else "")
+    target = target_of(resolved, name, roots, own=known is not None and resolved.is_dir())
     root = next((r for r in roots if r.name == target.name), None)
     trust = said.trust or (SourceClass(known.trust) if known else None)
     return SyncRequest(target=target, options=_options(settings.tenant, said, trust, root))
 
 
 def _of_root(root: SourceRoot, settings: Settings, said: Said) -> SyncRequest:
-    location = Path(root.location)
-    if not location.is_dir():
-        raise InputError(
-            f"the source {root.name!r} is no longer at {location}",
-            hint=f"`kb ingest NEW_FOLDER --source-name {root.name}` moves it",
-        )
-    again = replace(
-        said,
-        include=said.include or _texts(root.options.get("include")),
-        exclude=said.exclude or _texts(root.options.get("exclude")),
-    )
+    include, exclude = narrowing(root)
+    again = replace(said, include=said.include or include, exclude=said.exclude or exclude)
     options = _options(settings.tenant, again, said.trust or root.source_class, root)
-    return SyncRequest(target=Target(name=root.name, location=location), options=options)
+    return SyncRequest(target=Target(name=root.name, location=Path(root.location)), options=options)
+
+
+def _resolved(path: Path) -> Path:
+    return path.expanduser().resolve()
 
 
 def _configured(path: Path, settings: Settings) -> SourceSettings | None:
-    return next((s for s in settings.sources if s.path.resolve() == path), None)
+    return next((s for s in settings.sources if _resolved(s.path) == path), None)
 
 
 def _options(tenant: str, said: Said, trust: SourceClass | None, root: SourceRoot | None) -> SyncOptions:
@@ -130,7 +176,3 @@ def _options(tenant: str, said: Said, trust: SourceClass | None, root: SourceRoo
 
 def _number(value: Json) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    return tuple(str(v) for v in value) if isinstance(value, list) else ()

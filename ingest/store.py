@@ -44,9 +44,10 @@ class Store:
         """Write what comes, hidden by the ledger, to ledger and index; return the change that is left to switch."""
         back = [m for m in change.changed if m.id in change.revived]
         added = [replace(m, standing=Standing.STAGED) for m in change.added]
-        # A passage that comes back keeps its closed interval while staged, so that a crash can put it where it was.
-        hidden = [replace(m, standing=Standing.STAGED, valid_to=m.valid_from) for m in back]
         with self._ledger.write() as tx:
+            ends = {m.id: m.valid_to for m in tx.memories.get([m.id for m in back]).values()}
+            # What comes back keeps its closed interval while staged: the past still has it, and a crash can undo it.
+            hidden = [replace(m, standing=Standing.STAGED, valid_to=ends.get(m.id, m.valid_from)) for m in back]
             self._refuse_another_embedder(tx)
             tx.memories.add(added)
             tx.memories.replace(hidden)
@@ -63,6 +64,7 @@ class Store:
 
     def _switch(self, change: VersionChange, now: Instant) -> None:
         document = change.document
+        since = document.updated_at  # its memories' own instant: version and passages begin and end as one
         touched = (*change.added, *change.changed, *change.superseded)
         with self._ledger.write() as tx:
             self._refuse_another_embedder(tx)
@@ -70,13 +72,13 @@ class Store:
             tx.documents.put(document)
             if before is None or before.version != document.version:
                 if before is not None:
-                    tx.documents.close_version(document.id, before.version, now)
+                    tx.documents.close_version(document.id, before.version, since)
                 tx.documents.add_version(
                     document.id,
                     document.version,
                     fingerprint=document.fingerprint,
                     memory_ids=document.memory_ids,
-                    at=now,
+                    at=since,
                     run_id=self._run_id,
                 )
             tx.memories.add(change.added)
@@ -92,6 +94,14 @@ class Store:
         """Note new size and times of a document whose bytes are the same."""
         with self._ledger.write() as tx:
             tx.documents.put(document)
+            tx.failures.clear(self._tenant, document.source)
+
+    def forget(self, sources: Sequence[str]) -> None:
+        """Forget the failures of files that are as they were stored, or gone."""
+        if sources:
+            with self._ledger.write() as tx:
+                for source in sources:
+                    tx.failures.clear(self._tenant, source)
 
     def rename(self, document: Document, now: Instant) -> None:
         """Give a document, and its memories, their new address."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.plan import Guard, Item, Known, Seen, guarded, is_stat_alike, planned
 from ingest.prior import Given, given_part
+from ingest.registration import narrowing
 from ingest.sidecar import SidecarRules, read_rules
-from ingest.walk import FoundFile, Scan, WalkRules, read_file, walk
+from ingest.walk import FoundFile, Scan, WalkRules, place_of, read_file, walk
 from kb.errors import DocumentError
 from kb.ids import canonical_source, raw_digest
+from kb.ledger.checks import MAX_SOURCE_BYTES
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from kb.model import Document, SourceClass
     from kb.settings import IngestSettings
     from kb.trust import TrustPolicy
+
+_SPECIAL, _ESCAPED = re.compile(r"[\\*?\[\]]"), r"\\\g<0>"  # what a gitignore pattern does not take as it stands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +113,25 @@ class Survey:
     def _scan(self) -> Scan:
         options, target = self.options, self.target
         exclude = (*options.exclude, *self._other_sources())
-        rules = WalkRules(include=options.include, exclude=exclude, max_bytes=self.limits.max_bytes)
+        room = MAX_SOURCE_BYTES - len(self.source("").encode("utf-8", "surrogateescape"))
+        rules = WalkRules(
+            include=options.include, exclude=exclude, max_bytes=self.limits.max_bytes, max_name_bytes=room
+        )
         return walk(target.location, rules, within=target.single or target.prefix)
 
     def _other_sources(self) -> list[str]:
-        """Return patterns of folders inside this one that are sources of their own: no document has two names."""
+        """Return patterns of what is in sources of their own inside this one: no document has two names."""
         with self.ledger.read() as tx:
             roots = tx.sources.list(self.options.tenant)
         home = self.target.location
-        inside = [Path(r.location) for r in roots if r.name != self.target.name]
-        return [f"/{p.relative_to(home).as_posix()}/" for p in inside if p != home and p.is_relative_to(home)]
+        patterns: list[str] = []
+        for root in roots:
+            place = Path(root.location)
+            if root.name != self.target.name and place != home and place.is_relative_to(home):
+                at = "/" + _SPECIAL.sub(_ESCAPED, place.relative_to(home).as_posix())
+                include = narrowing(root)[0]  # a source of a few named parts leaves the rest of its folder to this one
+                patterns += [at + (p if p.startswith("/") else f"/**/{p}") for p in include] or [f"{at}/"]
+        return patterns
 
     def _seen(self, files: Sequence[FoundFile], known: Known, rules: SidecarRules) -> list[Seen]:
         seen = []
@@ -143,7 +158,7 @@ class Survey:
         gone = [d for d in documents if d.source not in files and d.source not in unread]
         if self.options.include or self.options.exclude:
             head = len(self.source(""))
-            gone = [d for d in gone if not (self.target.location / d.source[head:]).exists()]
+            gone = [d for d in gone if not _is_there(self.target.location, d.source[head:])]
         return gone
 
     def _raw(self, file: FoundFile) -> str:
@@ -156,3 +171,22 @@ class Survey:
     def source(self, relative: str) -> str:
         """Return the URI of a file of this source."""
         return canonical_source("file", self.target.name, relative)
+
+
+def _is_there(root: Path, relative: str) -> bool:
+    """Return whether a file stands at a place, however the disk spells it; where the disk does not tell, it may."""
+    try:
+        if (root / relative).is_file():
+            return True
+        names = os.listdir(root)  # noqa: PTH208 - names, not paths
+        return any(_leads_to(root / n, place_of(n), relative) for n in names)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _leads_to(path: Path, place: str, relative: str) -> bool:
+    if place == relative:
+        return path.is_file()
+    return relative.startswith(f"{place}/") and _is_there(path, relative[len(place) + 1 :])

@@ -34,36 +34,55 @@ class Target:
     single: str = ""
 
 
-def target_of(path: Path, name: str, roots: Sequence[SourceRoot]) -> Target:
+def target_of(path: Path, name: str, roots: Sequence[SourceRoot], *, own: bool = False) -> Target:
     """Return the target that `path` means.
 
     A path inside a registered source is a part of that source, unless another name is given. A folder's source is
-    named after it.
+    named after it. A name that another folder has moves that source here; it never moves to a single file's folder.
 
     Args:
         path: existing file or folder, absolute and resolved.
         name: name given by the caller; "" to find one.
         roots: the tenant's registered sources.
+        own: the path is a source of its own even inside another.
 
     Raises:
         InputError: the name is not a plain word.
-        Refused: another folder that still exists has this name.
+        Refused: another folder that still exists has this name, or this folder another name.
     """
     if name and not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is not a source name", hint="use letters, digits, dots, dashes and underscores")
     folder = path.parent if path.is_file() else path
-    if not name:
-        inside = [r for r in roots if folder.is_relative_to(r.location)]
-        if inside:
-            return _within(path, max(inside, key=lambda r: len(r.location)))
+    inside = max(
+        (r for r in roots if folder.is_relative_to(r.location)), key=lambda r: len(Path(r.location).parts), default=None
+    )
+    if inside is not None and not name and not own:
+        return _within(path, inside)
     chosen = name or slug(folder.name)
+    if inside is not None and inside.name == chosen:
+        return _within(path, inside)
     same = next((r for r in roots if r.name == chosen), None)
-    if not name and same is not None and Path(same.location).exists():
+    _refuse_clash(path, folder, inside, same, is_named=bool(name))
+    return Target(name=chosen, location=folder, single=path.name if path.is_file() else "")
+
+
+def _refuse_clash(
+    path: Path, folder: Path, inside: SourceRoot | None, same: SourceRoot | None, *, is_named: bool
+) -> None:
+    """Refuse what would give one document two names, or one name to two folders."""
+    if inside is not None and Path(inside.location) == folder:
         raise Refused(
-            f"the source {chosen!r} is {same.location}; {folder} would take its name",
+            f"{folder} is the source {inside.name!r} already", hint=f"leave the name out, or call it {inside.name!r}"
+        )
+    if same is None:
+        return
+    if inside is not None and folder.is_relative_to(same.location):
+        raise Refused(f"{path} belongs to the source {inside.name!r}, not to {same.name!r}", hint="leave the name out")
+    if path.is_file() or (not is_named and Path(same.location).exists()):
+        raise Refused(
+            f"the source {same.name!r} is {same.location}; {folder} would take its name",
             hint="give the new folder a name of its own: --source-name NAME",
         )
-    return Target(name=chosen, location=folder, single=path.name if path.is_file() else "")
 
 
 def _within(path: Path, root: SourceRoot) -> Target:

@@ -170,8 +170,7 @@ def _kept(old: Memory, wanted: Memory, rules: Rules, now: Instant) -> Memory | N
         trust=_trust(old, wanted.trust, rules, now, returns=returns),
         standing=Standing.ACTIVE if old.standing is Standing.SUPERSEDED else old.standing,
         standing_reason="" if old.standing is Standing.SUPERSEDED else old.standing_reason,
-        valid_from=now if returns else old.valid_from,
-        valid_to=FOREVER,
+        valid_to=FOREVER,  # its beginning stays, so that the past still has it; the versions know of the gap
     )
     return None if after == old else replace(after, updated_at=now, rev=old.rev + 1)
 

@@ -7,6 +7,7 @@ every folder is entered once, whatever links lead to it. Nothing but regular fil
 from __future__ import annotations
 
 import errno
+import heapq
 import os
 import stat
 import unicodedata
@@ -32,7 +33,8 @@ class SkipReason(StrEnum):
     LINK_LOOP = "link_loop"  # leads to a folder above itself, or to itself
     LINK_REPEATED = "link_repeated"  # what it leads to was found already
     NAME_ENCODING = "name_encoding"  # no valid UTF-8
-    NAME_REPEATED = "name_repeated"  # another name is the same in NFC
+    NAME_REPEATED = "name_repeated"  # another name is the same in NFC, with forward slashes
+    NAME_TOO_LONG = "name_too_long"  # no URI could hold it
     UNREADABLE_FOLDER = "unreadable_folder"
     VANISHED = "vanished"
 
@@ -45,11 +47,13 @@ class WalkRules:
         include: gitignore patterns that narrow: a file must match one of them; empty for all.
         exclude: gitignore patterns left out, stronger than any `.kbignore`.
         max_bytes: larger files are skipped.
+        max_name_bytes: files whose path from the root is longer, in UTF-8, are skipped; None for no limit.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_bytes: int = _MAX_BYTES
+    max_name_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +157,11 @@ def read_file(found: FoundFile, max_bytes: int) -> bytes:
     return data
 
 
+def place_of(name: str) -> str:
+    """Return a name or path as a URI has it: in NFC, a backslash taken for a slash."""
+    return unicodedata.normalize("NFC", name).replace("\\", "/")
+
+
 _AGAIN = "run again when nothing writes to it"
 
 
@@ -171,13 +180,14 @@ class _Walker:
     def __init__(self, root: Path, rules: WalkRules) -> None:
         self._root = root
         self._max_bytes = rules.max_bytes
+        self._max_name_bytes = rules.max_name_bytes
         self._include = PathGlobs(rules.include) if rules.include else None
         self._exclude = ignore_rules(rules.exclude)
-        self._files: dict[str, FoundFile] = {}
+        self._files: dict[str, FoundFile] = {}  # by place_of their path
         self._skipped: list[Skipped] = []
         self._complete = True
         self._seen: set[tuple[int, int]] = set()  # folders entered and files found: (device, inode)
-        self._links: list[tuple[str, Path, _Folder]] = []
+        self._links: list[tuple[tuple[bytes, str], str, Path, _Folder]] = []  # a heap, in the order of names
 
     def scan(self, *, single: bool) -> Scan:
         files = sorted(self._files.values(), key=lambda f: f.relative)
@@ -186,6 +196,9 @@ class _Walker:
 
     def take_file(self, relative: str) -> None:
         path = self._spelled(relative)
+        if "\\" in relative and self._spelled(place_of(relative)).is_file():
+            self._skip(relative, SkipReason.NAME_REPEATED)
+            return
         try:
             self._take(unicodedata.normalize("NFC", relative), path, path.stat())
         except OSError:
@@ -204,8 +217,7 @@ class _Walker:
         if start is not None:
             self._walk_real([start])
         while self._links:
-            self._links.sort(key=lambda link: (link[0].encode("utf-8", "surrogateescape"), link[1]))
-            self._follow(*self._links.pop(0))
+            self._follow(*heapq.heappop(self._links)[1:])
 
     def _spelled(self, relative: str) -> Path:
         """Return the path as it is spelled on the disk, which may not be in NFC."""
@@ -240,7 +252,8 @@ class _Walker:
             return None
         try:
             if entry.is_symlink():
-                self._links.append((relative, Path(entry.path), folder))
+                order = (relative.encode("utf-8", "surrogateescape"), entry.path)  # no two links have one path
+                heapq.heappush(self._links, (order, relative, Path(entry.path), folder))
                 return None
             facts = entry.stat(follow_symlinks=False)
         except OSError:
@@ -300,22 +313,34 @@ class _Walker:
     def _take(self, relative: str, path: Path, facts: os.stat_result) -> None:
         if self._include is not None and not self._include.chooses(relative):
             return
+        reason = self._untaken(relative, facts)
+        if reason is not None:
+            self._skip(relative, reason)
+            return
+        other = self._files.get(place_of(relative))
+        if other is not None:
+            self._skip(other.relative, SkipReason.NAME_REPEATED)
+        self._seen.add((facts.st_dev, facts.st_ino))
+        self._files[place_of(relative)] = FoundFile(
+            relative=relative,
+            path=path,
+            size=facts.st_size,
+            mtime_ns=facts.st_mtime_ns,
+            inode=facts.st_ino,
+            device=facts.st_dev,
+        )
+
+    def _untaken(self, relative: str, facts: os.stat_result) -> SkipReason | None:
+        """Return why a file is not taken. Of two with one URI, the one without backslashes in its name is."""
         if not stat.S_ISREG(facts.st_mode):
-            self._skip(relative, SkipReason.SPECIAL_FILE)
-        elif relative in self._files:
-            self._skip(relative, SkipReason.NAME_REPEATED)
-        elif facts.st_size > self._max_bytes:
-            self._skip(relative, SkipReason.TOO_LARGE)
-        else:
-            self._seen.add((facts.st_dev, facts.st_ino))
-            self._files[relative] = FoundFile(
-                relative=relative,
-                path=path,
-                size=facts.st_size,
-                mtime_ns=facts.st_mtime_ns,
-                inode=facts.st_ino,
-                device=facts.st_dev,
-            )
+            return SkipReason.SPECIAL_FILE
+        size = len(relative.encode("utf-8", "surrogateescape"))
+        if self._max_name_bytes is not None and size > self._max_name_bytes:
+            return SkipReason.NAME_TOO_LONG
+        other = self._files.get(place_of(relative))
+        if other is not None and (place_of(relative) != relative or other.relative == relative):
+            return SkipReason.NAME_REPEATED
+        return SkipReason.TOO_LARGE if facts.st_size > self._max_bytes else None
 
     def _is_left_out(self, relative: str, folder: _Folder, *, is_folder: bool) -> bool:
         excluded = self._exclude.verdict(relative, is_folder=is_folder)

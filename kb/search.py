@@ -23,9 +23,10 @@ from kb.terms import Script, query_terms, script_of
 from kb.trust import effective, gate_clauses, passes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from kb.ledger import Ledger
+    from kb.ledger.ledger import LedgerTx
     from kb.model import Instant, Kind, Memory, MemoryId, SourceClass
     from kb.ports import Candidate, Index, Vector
     from kb.trust import TrustPolicy
@@ -223,23 +224,23 @@ class Searcher:
             for start in range(0, len(ranking), step):
                 batch = ranking[start : start + step]
                 memories = tx.memories.get([id_ for id_, _ in batch])
+                stood = _stood(tx, memories.values(), at) if past else set(memories)
                 for id_, score in batch:
                     memory = memories.get(id_)
-                    if memory is not None and self._may_show(memory, request, at, past=past):
+                    if memory is not None and id_ in stood and self._may_show(memory, request, at, past=past):
                         hits.append(self._hit(memory, score, at))
                         if len(hits) == request.k:
                             return hits, stale
-                    elif memory is None or memory.standing is Standing.SUPERSEDED:
+                    elif memory is None or _has_moved_on(memory, at, past=past):
                         stale.add(id_)
         return hits, stale
 
     def _may_show(self, memory: Memory, request: SearchRequest, at: Instant, *, past: bool) -> bool:
-        standings = (Standing.ACTIVE, Standing.SUPERSEDED) if past else (Standing.ACTIVE,)
+        standings = (Standing.ACTIVE, Standing.SUPERSEDED, Standing.STAGED) if past else (Standing.ACTIVE,)
         half_life = self._policies[memory.source_class].half_life
         return (
-            memory.tenant == request.tenant
-            and memory.standing in standings
-            and (not past or memory.valid_from <= at < memory.valid_to)
+            memory.standing in standings
+            and _is_asked_for(memory, request)
             and passes(memory.trust, request.gate, at, half_life)
         )
 
@@ -254,23 +255,25 @@ class Searcher:
         self, request: SearchRequest, criteria: Criteria, index: Index, vector: Vector | None, at: Instant, arms: _Arms
     ) -> tuple[Suppressed, ...]:
         """Return what the gate, or quarantine, kept out of the first k."""
+        past = criteria.valid_at is not None
         standings = (*criteria.standings, Standing.QUARANTINED)
         faded = _ask(request, replace(criteria, gated_out=True), index, vector, request.k)
         waiting = _ask(
             request, replace(criteria, standings=(Standing.QUARANTINED,), gate=None), index, vector, request.k
         )
         together = _Arms(
-            dense=[*arms.dense, *faded.dense, *waiting.dense], text=[*arms.text, *faded.text, *waiting.text]
+            dense=_merged(arms.dense, faded.dense, waiting.dense), text=_merged(arms.text, faded.text, waiting.text)
         )
         _, ranking = self._ranking(request, together)
         stopped = {c.id for found in (faded, waiting) for c in (*found.dense, *found.text)}
         scores = dict(ranking[: request.k])
         with self._ledger.read() as tx:
             memories = tx.memories.get([id_ for id_ in scores if id_ in stopped])
+            there = _stood(tx, memories.values(), at) if past else {m.id for m in memories.values() if _is_held(m)}
         found_out = (
             self._explained(m, scores[m.id], request.gate, at)
             for m in memories.values()
-            if m.tenant == request.tenant and m.standing in standings
+            if m.id in there and m.standing in standings and _is_asked_for(m, request)
         )
         return tuple(sorted((s for s in found_out if s is not None), key=lambda s: -s.score))
 
@@ -284,6 +287,45 @@ class Searcher:
             reason = Stopped.FADED if memory.trust.confidence > gate else Stopped.LOW_CONFIDENCE
         c = effective(memory.trust, at, half_life)
         return Suppressed(memory=memory, score=score, effective_confidence=c, reason=reason)
+
+
+def _has_moved_on(memory: Memory, at: Instant, *, past: bool) -> bool:
+    return memory.standing is Standing.SUPERSEDED and (not past or memory.valid_to <= at)
+
+
+def _is_held(memory: Memory) -> bool:
+    """Return whether its document still holds it; one in quarantine keeps its standing when its document loses it."""
+    return memory.valid_to == FOREVER
+
+
+def _stood(tx: LedgerTx, memories: Collection[Memory], at: Instant) -> set[MemoryId]:
+    """Return which memories stood at a past instant.
+
+    A passage that left its document and came back has one interval around its absence; the versions know the gap.
+    """
+    valid = [m for m in memories if m.valid_from <= at < m.valid_to]
+    documents = tx.documents.stood_at({m.doc_id for m in valid if m.doc_id is not None}, at)
+    return {m.id for m in valid if m.doc_id is None or m.id in documents.get(m.doc_id, ())}
+
+
+def _is_asked_for(memory: Memory, request: SearchRequest) -> bool:
+    """Return whether the ledger's row is still what the request narrows to: the index's may lag behind it."""
+    wanted, given = request.scope, memory.scope
+    return (
+        memory.tenant == request.tenant
+        and given.agent in ("", wanted.agent)
+        and given.user in ("", wanted.user)
+        and given.conversation in ("", wanted.conversation)
+        and (not request.kinds or memory.kind in request.kinds)
+        and (not request.sources or memory.source in request.sources)
+        and (not request.doc_ids or memory.doc_id in request.doc_ids)
+    )
+
+
+def _merged(*found: Sequence[Candidate]) -> list[Candidate]:
+    """Return one arm's candidates of several questions, best first: fusion by rank reads their order."""
+    unique = {c.id: c for part in found for c in part}
+    return sorted(unique.values(), key=lambda c: -c.score)
 
 
 def _ask(request: SearchRequest, criteria: Criteria, index: Index, vector: Vector | None, k: int) -> _Arms:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ingest.pipeline import Progress, Sync
     from ingest.report import Report
     from ingest.requests import Said, SyncRequest
+    from kb.errors import KbError
     from kb.memories import Memories
     from kb.model import Json
     from kb.settings import Settings
@@ -102,51 +103,84 @@ def _ingest(paths: list[Path], said: Said, settings: Settings, flags: Flags) -> 
     with opened(settings) as memories:
         requests = requests_of(paths, memories, settings, said)
         if flags.plan:
-            _plan_all(memories, settings, requests, as_json=flags.as_json)
-            return
-        code = _run_all(memories, settings, requests, as_json=flags.as_json)
-        if flags.watch:
-            _watch(memories, settings, requests, as_json=flags.as_json)
+            code = _plan_all(memories, settings, requests, as_json=flags.as_json)
+        else:
+            code = _run_all(memories, settings, requests, as_json=flags.as_json)
+            if flags.watch:
+                _watch(memories, settings, requests, as_json=flags.as_json)
     raise typer.Exit(code)
 
 
 def _run_all(memories: Memories, settings: Settings, requests: Sequence[SyncRequest], *, as_json: bool) -> int:
-    from ingest.report import combined
+    """Sync each source; of several, one that cannot be synced keeps no other from it."""
+    from ingest.report import Report, combined, gravest
+    from kb.errors import KbError
 
     reports = []
     for request in requests:
-        with _progress() as progress:
-            reports.append(_sync(memories, settings, request, progress).run())
-        if not as_json:
-            render.say(*_lines(reports[-1]))
+        try:
+            with _progress() as progress:
+                report = _sync(memories, settings, request, progress).run()
+        except KbError as error:
+            if len(requests) == 1:
+                raise
+            report = Report(source_name=request.target.name, error=error)
+            _tell_problem(report.source_name, error)
+        else:
+            if not as_json:
+                render.say(*_lines(report))
+        reports.append(report)
     if memories.embedder_notice:
         render.tell(memories.embedder_notice)
     if as_json:
         render.emit_json(combined(reports))
-    return max((int(r.exit_code) for r in reports), default=0)
+    return gravest(r.exit_code for r in reports)
 
 
-def _plan_all(memories: Memories, settings: Settings, requests: Sequence[SyncRequest], *, as_json: bool) -> None:
-    from ingest.preview import Preview, previewed
+def _plan_all(memories: Memories, settings: Settings, requests: Sequence[SyncRequest], *, as_json: bool) -> int:
+    from ingest.preview import previewed
+    from ingest.report import error_json, gravest
+    from kb.errors import KbError
 
-    previews: list[Preview] = []
+    plans: list[dict[str, Json]] = []
+    codes = []
     for request in requests:
-        with _progress() as progress:
-            previews.append(previewed(_sync(memories, settings, request, progress)))
+        try:
+            with _progress() as progress:
+                preview = previewed(_sync(memories, settings, request, progress))
+        except KbError as error:
+            if len(requests) == 1:
+                raise
+            plans.append({"source_name": request.target.name, "plan": True, "error": error_json(error)})
+            codes.append(error.exit_code)
+            _tell_problem(request.target.name, error)
+            continue
+        plans.append(preview.as_json())
+        codes.append(preview.exit_code)
+        if not as_json:
+            render.say(*preview.lines())
     if as_json:
-        plans: list[Json] = [p.as_json() for p in previews]
-        render.emit_json(previews[0].as_json() if len(plans) == 1 else {"plans": plans})
-        return
-    for p in previews:
-        render.say(*p.lines())
+        render.emit_json(plans[0] if len(plans) == 1 else {"plans": [*plans]})
+    return gravest(codes)
+
+
+def _tell_problem(source_name: str, error: KbError) -> None:
+    render.tell(f"source {source_name}: error: {error}", *([f"  hint: {error.hint}"] if error.hint else []))
 
 
 def _watch(memories: Memories, settings: Settings, requests: Sequence[SyncRequest], *, as_json: bool) -> None:
+    """Sync again and again. What one sync is refused, a later one may be allowed: the watch reports it and goes on."""
     from ingest.watch import changed
+    from kb.errors import KbError
 
     render.tell("watching; Ctrl-C ends it")
     for _ in changed([r.target.location for r in requests]):
-        _run_all(memories, settings, requests, as_json=as_json)
+        try:
+            _run_all(memories, settings, requests, as_json=as_json)
+        except KbError as error:
+            render.fail(error, as_json=as_json)
+        if not render.is_heard():
+            return
 
 
 def _sync(memories: Memories, settings: Settings, request: SyncRequest, progress: Progress) -> Sync:
@@ -154,6 +188,8 @@ def _sync(memories: Memories, settings: Settings, request: SyncRequest, progress
     from ingest.parse.worker import ParserWorker
     from ingest.pipeline import Sync
 
+    if request.problem is not None:
+        raise request.problem
     limits = ParseLimits(seconds=settings.ingest.parse_seconds, memory=settings.ingest.parse_memory)
     return Sync(
         memories,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kb_cli import care, ingest, init, memory, render, search, session, store
+
+if TYPE_CHECKING:
+    from kb.model import Json
 
 app = typer.Typer(
     name="kb",
@@ -76,8 +79,8 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         render.tell("interrupted; what was stored stays, the next run goes on from there")
         code = int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
+    except (BrokenPipeError, SystemExit):  # so the command-line library ends when the reader of its help has gone
+        render.silence("stdout", "stderr")
         code = int(ExitCode.DONE)
     except Exception as error:  # noqa: BLE001 - the one place where the unforeseen ends, with its trace on request
         code = _unforeseen(error, as_json=as_json)
@@ -91,6 +94,10 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
 
     if (usage := getattr(error, "exit_code", None)) == ExitCode.USAGE and hasattr(error, "show"):
         error.show()  # a usage error of the command-line library
+        if as_json:
+            hint = "`kb COMMAND --help` shows what it takes"
+            said: Json = {"type": "UsageError", "message": _message(error), "hint": hint, "exit_code": int(usage)}
+            render.emit_json({"error": said})
         return int(usage)
     from kb.log import get_logger
 
@@ -98,3 +105,8 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
     hint = "this is a defect; `kb --log-level debug …` shows where"
     render.fail(KbError(f"{type(error).__name__}: {error}", hint=hint), as_json=as_json)
     return int(ExitCode.UNEXPECTED)
+
+
+def _message(error: Exception) -> str:
+    formatted = getattr(error, "format_message", None)  # the whole sentence; only usage errors have it
+    return str(formatted() if formatted is not None else error)

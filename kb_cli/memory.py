@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,11 +61,12 @@ def add(
     """Store a note as a memory."""
     from kb.memories import Note
     from kb.model import Scope, SourceClass
-    from kb_cli.values import pairs
+    from kb_cli.values import from_stdin, pairs, readable
 
+    readable(text, source, title, user, agent, conversation)
     settings = settings_of(tenant=tenant)
     note = Note(
-        text=sys.stdin.read() if text == "-" else text,
+        text=from_stdin() if text == "-" else text,
         tenant=settings.tenant,
         by=SourceClass(by.value),
         source=source,

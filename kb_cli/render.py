@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +17,40 @@ if TYPE_CHECKING:
 
 def emit_json(value: Mapping[str, Json]) -> None:
     """Write one JSON object to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
-    sys.stdout.flush()  # a watch goes on, and its reader waits for this line
+    _write(sys.stdout, json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def say(*lines: str) -> None:
     """Write lines to stdout."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    _write(sys.stdout, "".join(f"{line}\n" for line in lines))
 
 
 def tell(*lines: str) -> None:
     """Write lines to stderr: notices and progress that are not data."""
-    sys.stderr.writelines(f"{line}\n" for line in lines)
+    _write(sys.stderr, "".join(f"{line}\n" for line in lines))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write at once: a watch goes on, and its reader waits. A reader who has gone (`| head`) does not stop the work."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        silence("stdout" if stream is sys.stdout else "stderr")
+
+
+def silence(*names: Literal["stdout", "stderr"]) -> None:
+    """Let all further output on these streams go nowhere, since nobody reads it."""
+    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    for name in names:
+        first: TextIO = getattr(sys, f"__{name}__")
+        os.dup2(nowhere.fileno(), first.fileno())  # what is left in its buffer goes there, too
+        setattr(sys, name, nowhere)
+
+
+def is_heard() -> bool:
+    """Return whether anybody reads the output."""
+    return getattr(sys.stdout, "name", "") != os.devnull
 
 
 def fail(error: KbError, *, as_json: bool) -> None:
@@ -35,16 +59,9 @@ def fail(error: KbError, *, as_json: bool) -> None:
     if error.hint:
         tell(f"hint:  {error.hint}")
     if as_json:
-        emit_json(
-            {
-                "error": {
-                    "type": type(error).__name__,
-                    "message": str(error),
-                    "hint": error.hint,
-                    "exit_code": int(error.exit_code),
-                }
-            }
-        )
+        from ingest.report import error_json
+
+        emit_json({"error": error_json(error)})
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

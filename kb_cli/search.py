@@ -74,8 +74,9 @@ def search(
     from kb.model import Scope
     from kb.ranking import Fusion, Mode
     from kb.search import SearchRequest
-    from kb_cli.values import instant, scalar_pairs
+    from kb_cli.values import instant, readable, scalar_pairs
 
+    readable(question, user, agent, conversation, *(source or ()))
     settings = settings_of(tenant=tenant, gate=gate)
     request = SearchRequest(
         question=question,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ def pairs(texts: Sequence[str]) -> dict[str, Json]:
     Raises:
         InputError: a text has no `=`, or no key.
     """
+    readable(*texts)
     result: dict[str, Json] = {}
     for text in texts:
         key, mark, value = text.partition("=")
@@ -65,6 +67,32 @@ def scalar_pairs(texts: Sequence[str]) -> dict[str, str | int | float | bool]:
             raise InputError(f"{key}: only text, numbers and booleans can be compared")
         scalars[key] = value
     return scalars
+
+
+def readable(*texts: str) -> None:
+    """Refuse texts that are not UTF-8 as they came from the shell.
+
+    Raises:
+        InputError: one holds bytes that no character stands for.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise InputError(f"{shown!r} is not UTF-8", hint="convert it first") from None
+
+
+def from_stdin() -> str:
+    """Return what standard input holds.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8: {error}", hint="convert it first") from None
 
 
 def _no_constant(name: str) -> Json:

@@ -122,6 +122,18 @@ def result_size(k: int) -> int:
     return k
 
 
+def broken_metadata(metadata: Mapping[str, Json]) -> str:
+    """Return why no index would take this metadata, or an empty text; whoever accepts metadata asks this first."""
+    values = dict(metadata)
+    broken = _broken_json(values)
+    if broken:
+        return f"metadata {broken}"
+    size = _size(json.dumps(values, ensure_ascii=False))
+    if size is None:
+        return "metadata has half a character (a lone surrogate)"
+    return f"metadata has {size} bytes; at most {schema.MAX_JSON_BYTES} fit" if size > schema.MAX_JSON_BYTES else ""
+
+
 def _broken_rule(row: IndexRow, dim: int) -> str:
     """Return the first rule that `row` breaks, or an empty text."""
     return (
@@ -129,7 +141,7 @@ def _broken_rule(row: IndexRow, dim: int) -> str:
         or _broken_integer(row)
         or _broken_vector(row, dim)
         or _broken_trust(row)
-        or _broken_metadata(row.metadata)
+        or broken_metadata(row.metadata)
     )
 
 
@@ -200,17 +212,6 @@ def _broken_trust(row: IndexRow) -> str:
     if not 0.0 <= row.confidence <= 1.0:  # false for NaN
         return f"confidence is {row.confidence}; it must be between 0 and 1"
     return ""
-
-
-def _broken_metadata(metadata: Mapping[str, Json]) -> str:
-    values = dict(metadata)
-    broken = _broken_json(values)
-    if broken:
-        return f"metadata {broken}"
-    size = _size(json.dumps(values, ensure_ascii=False))
-    if size is None:
-        return "metadata has half a character (a lone surrogate)"
-    return f"metadata has {size} bytes; at most {schema.MAX_JSON_BYTES} fit" if size > schema.MAX_JSON_BYTES else ""
 
 
 def _broken_json(value: object, depth: int = 0) -> str:

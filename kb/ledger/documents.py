@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from kb.errors import IntegrityError
-from kb.ledger.batches import upsert_into
+from kb.ledger.batches import chunks, upsert_into
 from kb.ledger.checks import checked_int, checked_key, checked_keys, checked_name, checked_text
 from kb.ledger.rows import document_of_row, row_of_document, row_of_fingerprint
 from kb.ledger.schema import documents, versions
@@ -16,7 +16,7 @@ from kb.ledger.tenants import Tenants
 from kb.model import Document, DocumentId, Fingerprint, Instant, MemoryId
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _D, _V = documents.c, versions.c
 _LIVE = sa.text("deleted_at IS NULL")  # literal, so that the index of live sources serves it
@@ -32,6 +32,11 @@ _BORN = (
     .where(_D.tenant == _TENANT, _D.birth_source == sa.bindparam("source"))
 )
 _VERSIONS = sa.select(versions).where(_V.doc_id == sa.bindparam("doc_id")).order_by(_V.version)
+_STOOD = sa.select(_V.doc_id, _V.memory_ids).where(
+    _V.doc_id.in_(sa.bindparam("doc_ids", expanding=True)),
+    _V.created_at <= sa.bindparam("at"),
+    sa.or_(_V.superseded_at.is_(None), _V.superseded_at > sa.bindparam("at")),
+)
 _CLOSE = (
     sa.update(versions)
     .where(
@@ -155,6 +160,16 @@ class Documents:
             )
             for row in rows
         ]
+
+    def stood_at(self, doc_ids: Iterable[DocumentId], at: Instant) -> dict[DocumentId, frozenset[MemoryId]]:
+        """Return the memories of the version that each document had at an instant; a document without one is absent."""
+        wanted = checked_keys(sorted(doc_ids), "doc_ids")
+        stood: dict[DocumentId, frozenset[MemoryId]] = {}
+        for part in chunks(wanted):
+            for row in self._connection.execute(_STOOD, {"doc_ids": part, "at": checked_int(at, "at")}):
+                doc_id = DocumentId(row[0])
+                stood[doc_id] = stood.get(doc_id, frozenset()) | frozenset(row[1])
+        return stood
 
     def _one(self, query: sa.Select[Any], **named: str) -> Document | None:
         row = self._connection.execute(query, named).first()

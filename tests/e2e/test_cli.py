@@ -145,6 +145,57 @@ def test_a_run_with_failures_exits_3_and_lists_them(shell, tmp_path):
     assert (failure["code"], failure["source"]) == ("empty", "file://mixed/empty.md")
     assert failure["message"]
     assert failure["hint"]
+    assert shell.json("ingest", str(folder), "--plan", code=3)["failures"]
+
+
+def test_of_several_sources_one_that_is_refused_keeps_no_other_from_its_sync(shell, tmp_path):
+    emptied, kept = tmp_path / "emptied", tmp_path / "kept"
+    for folder in (emptied, kept):
+        folder.mkdir()
+        for name in ("a", "b"):
+            (folder / f"{name}.md").write_text(f"# {name}\n\nSeveral texts {name}.\n")
+    shell.json("ingest", str(emptied), str(kept))
+    for name in ("a", "b"):
+        (emptied / f"{name}.md").unlink()
+    (kept / "c.md").write_text("# C\n\nA third text.\n")
+    total = shell.json("ingest", str(emptied), str(kept), code=5)
+    refused, done = total["runs"]
+    assert (refused["source_name"], refused["error"]["type"], refused["error"]["exit_code"]) == (
+        "emptied",
+        "MassDelete",
+        5,
+    )
+    assert "error" not in done
+    assert total["documents"]["added"] == done["documents"]["added"] == 1
+    plans = shell.json("ingest", str(emptied), str(kept), "--plan", code=5)["plans"]
+    assert [p.get("error", {}).get("type") for p in plans] == ["MassDelete", None]
+
+
+def test_a_usage_error_is_an_object_too(shell):
+    error = shell.json("ingest", "--nonsense", code=2)["error"]
+    assert (error["type"], error["exit_code"]) == ("UsageError", 2)
+    assert "--nonsense" in error["message"]
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("store", "status")])
+def test_a_reader_who_has_gone_is_no_error(shell, arguments):
+    process = subprocess.Popen(
+        [*KB, *arguments], cwd=shell.home, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait(timeout=60)) == (b"", 0)
+    process.stderr.close()
+
+
+def test_a_note_from_standard_input_that_is_not_utf8_is_refused(shell):
+    done = subprocess.run(
+        [*KB, "memory", "add", "-", "--json"],
+        cwd=shell.home, env=shell.environment, input="café".encode("latin-1"), capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["type"] == "InputError"
 
 
 @pytest.mark.parametrize(
@@ -157,6 +208,8 @@ def test_a_run_with_failures_exits_3_and_lists_them(shell, tmp_path):
         (("search", "x", "-k", "0"), 2),
         (("memory", "get", "0123"), 2),
         (("memory", "add", "  "), 2),
+        (("memory", "add", "caf\udce9"), 2),  # a byte that is no UTF-8, as Python hands it on
+        (("search", "caf\udce9"), 2),
         (("ingest", "docs", "--confidence", "7"), 2),
         (("ingest", "docs", "--metadata", "novalue"), 2),
         (("nonsense",), 2),
@@ -250,13 +303,14 @@ def test_a_watch_follows_changes_until_it_is_interrupted(shell, tmp_path):
     folder = tmp_path / "watched"
     folder.mkdir()
     (folder / "a.md").write_text("# A\n\nThe lighthouse is red.\n")
+    (folder / "b.md").write_text("# B\n\nThe pier is short.\n")
     process = subprocess.Popen(
         [*KB, "ingest", str(folder), "--watch", "--json"],
         cwd=shell.home, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stderr is not None
-    assert json.loads(process.stdout.readline())["documents"]["added"] == 1
+    assert json.loads(process.stdout.readline())["documents"]["added"] == 2
     assert "watching" in process.stderr.readline()
     second = ""
     while not second:  # a change before the watch is armed would be missed: change again
@@ -264,6 +318,13 @@ def test_a_watch_follows_changes_until_it_is_interrupted(shell, tmp_path):
         ready, _, _ = select.select([process.stdout], [], [], 15)
         second = process.stdout.readline() if ready else ""
     assert json.loads(second)["documents"]["changed"] == 1
+    for name in ("a", "b"):
+        (folder / f"{name}.md").unlink()
+    while "error" not in (refused := json.loads(process.stdout.readline())):
+        """A change from before came on its own."""
+    assert refused["error"]["type"] == "MassDelete"
+    (folder / "b.md").write_text("# B\n\nThe pier is long.\n")
+    assert json.loads(process.stdout.readline())["documents"]["changed"] == 1
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 0

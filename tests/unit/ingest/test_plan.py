@@ -142,3 +142,20 @@ def test_a_file_written_in_the_tick_of_its_last_sync_is_read_again():
     assert not is_stat_alike(replace(known, updated_at=10_500), 3, 10_000_000_000)
     assert not is_stat_alike(known, 4, 10_000_000_000)
     assert not is_stat_alike(None, 3, 10_000_000_000)
+
+
+@pytest.mark.parametrize("change", [{"given": "x" * 24}, {"pipeline": "old"}])
+def test_a_rename_to_where_other_rules_hold_is_also_a_recheck(change):
+    old = document("policies/a.md", "1", pipeline=change.get("pipeline", PIPELINE))
+    (item,) = plan([seen("drafts/a.md", "1", given=change.get("given", GIVEN))], [old], gone=[old])
+    assert (item.action, item.is_to_prepare, item.counted("metadata_changed")) == (Action.RENAME, True, "renamed")
+    (plain,) = plan([seen("b.md", "1")], [document("a.md", "1")], gone=[document("a.md", "1")])
+    assert (plain.action, plain.is_to_prepare) == (Action.RENAME, False)
+
+
+@pytest.mark.parametrize(("raw", "action"), [(None, Action.KEEP), ("1", Action.TOUCH)])
+@pytest.mark.parametrize("failed_raw", ["1", "2"])
+def test_what_is_as_it_was_stored_waits_for_no_failure_and_carries_it_to_be_cleared(raw, action, failed_raw):
+    failed = failure("a.md", failed_raw, FailureCode.EMPTY)
+    (item,) = plan([seen("a.md", raw)], [document("a.md", "1")], failures=[failed])
+    assert (item.action, item.failure, item.is_to_prepare) == (action, failed, False)

@@ -86,7 +86,7 @@ def test_a_passage_that_returns_is_brought_back_active_and_renewed():
     change = next_version(doc(3), chunks("one", "two"), second, RULES, 40 * DAY)
     back = by_text(store(change, second))["two"]
     assert change.revived == {back.id}
-    assert (back.standing, back.valid_to, back.valid_from) == (Standing.ACTIVE, FOREVER, 40 * DAY)
+    assert (back.standing, back.valid_from, back.valid_to) == (Standing.ACTIVE, 0, FOREVER)  # its past stays
     assert effective(back.trust, 40 * DAY, POLICY.half_life) == 0.9
 
 

@@ -182,6 +182,33 @@ def test_two_spellings_of_one_name_are_one_document(tmp_path: Path) -> None:
     assert skipped(scan) == [(composed, SkipReason.NAME_REPEATED)]
 
 
+def test_two_names_with_one_uri_are_one_document_the_one_without_backslashes(tmp_path: Path) -> None:
+    plant(tmp_path, "a\\b.md", "c\\d.md")
+    assert found(look(tmp_path)) == ["a\\b.md", "c\\d.md"]
+    plant(tmp_path, "a/b.md")
+    scan = look(tmp_path)
+    assert found(scan) == ["a/b.md", "c\\d.md"]
+    assert skipped(scan) == [("a\\b.md", SkipReason.NAME_REPEATED)]
+    assert skipped(look(tmp_path, "a\\b.md")) == [("a\\b.md", SkipReason.NAME_REPEATED)]
+    assert found(look(tmp_path, "c\\d.md")) == ["c\\d.md"]
+
+
+def test_a_path_that_no_uri_could_hold_is_skipped_with_a_reason(tmp_path: Path) -> None:
+    plant(tmp_path, "é.md", "ab.md", "abc.md")
+    scan = look(tmp_path, max_name_bytes=5)
+    assert found(scan) == ["ab.md", "é.md"]
+    assert skipped(scan) == [("abc.md", SkipReason.NAME_TOO_LONG)]
+
+
+def test_many_links_are_followed_in_the_order_of_their_names(tmp_path: Path) -> None:
+    plant(tmp_path, ".kept/1.md", ".kept/2.md")
+    for n in reversed(range(200)):
+        (tmp_path / f"link{n:03}.md").symlink_to(f".kept/{n % 2 + 1}.md")
+    scan = look(tmp_path)
+    assert found(scan) == ["link000.md", "link001.md"]
+    assert {reason for _, reason in skipped(scan)} == {SkipReason.LINK_REPEATED}
+
+
 def test_a_part_may_be_named_in_nfc_whatever_the_disk_says(tmp_path: Path) -> None:
     folder = unicodedata.normalize("NFD", "é")
     plant(tmp_path, f"{folder}/a.md")

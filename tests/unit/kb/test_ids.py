@@ -8,15 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.ids import ID_LENGTH, canonical_source, digest, document_id, embed_hash, note_id, passage_id, raw_digest
+from kb.model import MemoryId, Scope, SourceClass
 
 parts = st.lists(st.text(), min_size=1, max_size=4)
+
+
+def a_note_id(
+    *,
+    tenant: str = "default",
+    source: str = "note://cli/me",
+    text: str = "text",
+    by: SourceClass = SourceClass.PERSON,
+    scope: Scope = Scope(),  # noqa: B008 - frozen
+) -> MemoryId:
+    return note_id(tenant, source, text, by=by, scope=scope)
 
 
 def test_ids_are_the_same_on_every_machine_and_in_every_release() -> None:
     doc = document_id("default", "file://docs/a.md")
     assert doc == "b6a152e4a4b605c1d905e751091868b8"
     assert passage_id(doc, ("H1", "H2"), "text") == "2edc744b71f13ce306c7cdc89a8ad98f"
-    assert note_id("default", "note://cli/me", "text") == "9b912ba3f6cc5933fa5c847d9d3c65ff"
+    assert a_note_id() == "4c8f3805501549114c318ddf2157a1bb"
     assert embed_hash("text").startswith("2e8395be7cf7c0b9")
     assert raw_digest(b"").startswith("e3b0c44298fc1c14")
 
@@ -56,12 +68,25 @@ def test_a_passage_is_its_document_path_text_and_occurrence() -> None:
 
 
 def test_the_same_note_twice_is_one_memory() -> None:
-    assert note_id("a", "note://cli/me", "text") == note_id("a", "note://cli/me", "text")
-    assert note_id("a", "note://cli/me", "text") != note_id("b", "note://cli/me", "text")
+    assert a_note_id() == a_note_id()
+
+
+def test_a_note_is_its_tenant_author_source_scope_and_text() -> None:
+    scopes = [Scope(agent="x"), Scope(user="x"), Scope(conversation="x"), Scope(user="x", agent="y")]
+    ids = {
+        a_note_id(),
+        a_note_id(tenant="acme"),
+        a_note_id(by=SourceClass.AGENT),
+        a_note_id(source="note://cli/you"),
+        a_note_id(text="Text"),
+        *(a_note_id(scope=scope) for scope in scopes),
+    }
+    assert len(ids) == 9
 
 
 def test_kinds_of_id_never_collide() -> None:
-    assert len({digest("x"), embed_hash("x"), note_id("x", "", ""), document_id("x", "")}) == 4
+    note = a_note_id(tenant="x", source="", text="")
+    assert len({digest("x"), embed_hash("x"), note, document_id("x", "")}) == 4
 
 
 def test_a_source_has_one_spelling() -> None:
