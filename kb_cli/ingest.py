@@ -33,7 +33,7 @@ class TrustOption(StrEnum):
 
 
 Paths = Annotated[
-    list[Path] | None, typer.Argument(metavar="[PATH]...", help="Folders or files; none: every registered source.")
+    list[Path] | None, typer.Argument(metavar="PATH", help="Folders or files; none: every registered source.")
 ]
 SourceName = Annotated[str, typer.Option("--source-name", help="Name of the source; default: the folder's.")]
 Trust = Annotated[TrustOption | None, typer.Option("--trust", help="Source class of the documents.")]

@@ -25,7 +25,7 @@ def status(as_json: AsJson = False) -> None:
     if as_json:
         render.emit_json(shown)
     else:
-        render.say(*(f"{key:12}{value}" for key, value in shown.items()))
+        render.say(*(f"{key:18}{value}" for key, value in shown.items()))
 
 
 @app.command("stop")
