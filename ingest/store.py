@@ -8,19 +8,41 @@ between the two leaves staged rows that the next run of this source clears.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ingest.version import due_for_renewal, ended
+from kb.errors import StaleRevision
 from kb.model import FOREVER, Standing
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ingest.version import VersionChange
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import Document, Failure, Instant, Memory, MemoryId
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def repeated(write: Callable[P, R]) -> Callable[P, R]:
+    """Return a write that reads and writes again, once, when somebody else changed its memories in between.
+
+    SQLite has one writer at a time; PostgreSQL lets another commit between the reading and the writing.
+    """
+
+    @wraps(write)
+    def again(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return write(*args, **kwargs)
+        except StaleRevision:
+            return write(*args, **kwargs)
+
+    return again
 
 
 class Store:
@@ -103,6 +125,7 @@ class Store:
                 for source in sources:
                     tx.failures.clear(self._tenant, source)
 
+    @repeated
     def rename(self, document: Document, now: Instant) -> None:
         """Give a document, and its memories, their new address."""
         with self._ledger.write() as tx:
@@ -116,6 +139,7 @@ class Store:
             tx.outbox.mark([m.id for m in moved], now)
             tx.failures.clear(self._tenant, document.source)
 
+    @repeated
     def remove(self, document: Document, now: Instant) -> int:
         """Supersede a deleted document's memories; return how many. The ledger keeps them, and the past finds them."""
         with self._ledger.write() as tx:
@@ -131,6 +155,7 @@ class Store:
             tx.failures.clear(self._tenant, document.source)
         return len(lost)
 
+    @repeated
     def renew(self, ids: Sequence[MemoryId], now: Instant) -> int:
         """Renew memories of unchanged documents, as far as they are still due; return how many were."""
         if not ids:

@@ -10,8 +10,9 @@ import pytest
 from ingest.preview import previewed
 from ingest.store import Store
 from kb import rebuild
-from kb.errors import EmbedderChanged, IndexOutdated, Locked, MassDelete, Refused
+from kb.errors import EmbedderChanged, IndexOutdated, Locked, MassDelete, Refused, StaleRevision
 from kb.index import projector, schema
+from kb.ledger.memories import Memories as LedgerMemories
 from kb.memories import Note
 from kb.model import SourceClass, Standing
 from kb.rebuild import reconcile, reindex
@@ -354,3 +355,21 @@ def test_metadata_of_the_authors_own_is_what_a_filter_finds(store, folder):
     sync(store, folder)
     assert search(store, "toll", metadata={"page": 12, "team": "ops"}).hits
     assert not search(store, "toll", metadata={"team": "sales"}).hits
+
+
+def test_a_removal_that_meets_another_writer_is_repeated(store, folder, monkeypatch):
+    write(folder, a_md="# A\n\nOne.\n", b_md="# B\n\nTwo.\n")
+    sync(store, folder)
+    (folder / "a.md").unlink()
+    replace, met = LedgerMemories.replace, []
+
+    def meets_another_once(self: LedgerMemories, changed: object) -> None:
+        if changed and not met:
+            met.append(changed)
+            raise StaleRevision
+        replace(self, changed)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LedgerMemories, "replace", meets_another_once)
+    report = sync(store, folder)
+    assert met
+    assert (report.documents["removed"], report.memories["superseded"]) == (1, 1)
