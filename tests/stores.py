@@ -14,6 +14,7 @@ from ingest.target import target_of
 from kb.index.generations import Generations
 from kb.ledger import open_ledger
 from kb.memories import Memories
+from kb.model import Standing
 from kb.rebirth import follow_half_lives
 from kb.search import SearchRequest
 from kb.settings import Settings
@@ -179,6 +180,12 @@ def texts(result: SearchResult) -> list[str]:
     return [
         h.memory.text.rsplit("\n\n", 1)[-1] if h.memory.text.startswith("#") else h.memory.text for h in result.hits
     ]
+
+
+def ids(memories: Memories, *standings: Standing) -> dict[str, str]:
+    """Return texts by id, of the active memories unless other standings are named."""
+    page = memories.page("default", limit=1000, standings=standings or (Standing.ACTIVE,))
+    return {m.id: m.text for m in page}
 
 
 def write(folder: Path, **files: str) -> None:

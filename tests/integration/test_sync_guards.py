@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +21,7 @@ from tests.fakes.embedder import HashingEmbedder
 from tests.stores import (
     FakeClock,
     InProcessServer,
+    ids,
     open_store,
     search,
     split_into_sections,
@@ -30,27 +30,6 @@ from tests.stores import (
     texts,
     write,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    return docs
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with open_store(tmp_path / "data") as memories:
-        yield memories
-
-
-def ids(memories, *standings: Standing) -> dict[str, str]:
-    page = memories.page("default", limit=1000, standings=standings or (Standing.ACTIVE,))
-    return {m.id: m.text for m in page}
 
 
 def test_a_text_that_the_embedder_refuses_fails_its_document_only(tmp_path, folder):

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-import pytest
 
 from ingest.prior import Given
 from kb.model import SourceClass, Standing
 from kb.trust import DAY_MS
-from tests.stores import GUIDE, FakeClock, open_store, search, split_into_sections, sync, texts, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    return docs
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with open_store(tmp_path / "data") as memories:
-        yield memories
-
-
-def ids(memories, *standings: Standing) -> dict[str, str]:
-    page = memories.page("default", limit=1000, standings=standings or (Standing.ACTIVE,))
-    return {m.id: m.text for m in page}
+from tests.stores import GUIDE, FakeClock, ids, open_store, search, split_into_sections, sync, texts, write
 
 
 def test_a_second_run_writes_and_embeds_nothing(store, folder):
