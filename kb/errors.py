@@ -4,11 +4,15 @@
     ├── ConfigError            the operator must change settings           exit 2
     ├── InputError             the caller must change the request          exit 2
     │   ├── UnknownMemory
+    │   ├── UnknownAnswer
     │   └── DocumentError      one document cannot be read or stored       (run exits 3)
     ├── DependencyError        an outside service failed; retryable        exit 4
     │   ├── LedgerUnavailable
     │   ├── IndexUnavailable
-    │   └── EmbedderUnavailable
+    │   ├── EmbedderUnavailable
+    │   ├── ModelUnavailable   chat model; says which kind of failure
+    │   ├── EvaluatorUnavailable
+    │   └── SearchUnavailable  web search; likewise
     ├── Refused                a guard said no                             exit 5
     │   ├── MassDelete
     │   ├── EmbedderChanged
@@ -69,6 +73,12 @@ class UnknownMemory(InputError):  # noqa: N818 - reads as the condition it state
     hint = "`kb memory list` shows ids"
 
 
+class UnknownAnswer(InputError):  # noqa: N818
+    """There is no answer with this id."""
+
+    hint = "the id is printed with every answer, and is `answer_id` in `kb ask --json`"
+
+
 class FailureCode(StrEnum):
     """Why one document was not ingested; documented in docs/reference/failures.md."""
 
@@ -123,6 +133,46 @@ class IndexUnavailable(DependencyError):  # noqa: N818
 
 class EmbedderUnavailable(DependencyError):  # noqa: N818
     """The embedder cannot be reached or loaded."""
+
+
+class Fault(StrEnum):
+    """How a call to an outside service failed."""
+
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"  # 429; may carry how long to wait
+    UNAUTHORISED = "unauthorised"  # 401, 403: the key is wrong
+    UNREACHABLE = "unreachable"  # no connection, or it broke in the middle
+    REJECTED = "rejected"  # another 4xx: the request is not accepted
+    SERVER = "server"  # 5xx
+    MALFORMED = "malformed"  # the reply is not what was asked for
+    CUT_OFF = "cut_off"  # the reply ended before it was complete
+
+
+class EvaluatorUnavailable(DependencyError):  # noqa: N818
+    """The evaluator cannot be loaded or run."""
+
+
+class _ServiceUnavailable(DependencyError):  # noqa: N818
+    """An outside service failed."""
+
+    def __init__(
+        self, message: str = "", *, fault: Fault = Fault.UNREACHABLE, retry_after: float | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.fault = fault
+        self.retry_after = retry_after  # seconds the service asked to wait, where it did
+
+
+class ModelUnavailable(_ServiceUnavailable):
+    """The chat model cannot be reached, or its reply cannot be used."""
+
+    hint = "see `kb doctor`; [chat] in kb.toml names the endpoint"
+
+
+class SearchUnavailable(_ServiceUnavailable):
+    """The web search cannot be reached, or its reply cannot be used."""
+
+    hint = "see [search] in kb.toml"
 
 
 class Refused(KbError):  # noqa: N818

@@ -6,21 +6,33 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
-from kb.settings import IngestSettings, Settings
+from kb.settings import AskSettings, ChatSettings, IngestSettings, Settings, WebSearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
 
-_TABLES = ("ingest", "trust", "sources")
+_TABLES = ("ingest", "chat", "search", "ask", "trust", "sources")
+_PLAIN: dict[str, type[BaseModel]] = {
+    "ingest": IngestSettings,
+    "chat": ChatSettings,
+    "search": WebSearchSettings,
+    "ask": AskSettings,
+}
 _HEAD = """\
 # kb settings. Order of precedence: command-line flag > KB_* environment variable > this file > user config > default.
 # Every line shows the default; remove the leading `#` from what you change.
 # Secrets are better kept in the environment: KB_LEDGER_URL, KB_INDEX_TOKEN, KB_OPENAI_API_KEY.
 """
+_THRESHOLDS = """
+# Bands per type of question (factual, analytical, creative); unset: the evaluator's own. `kb eval calibrate` fits them.
+# [ask.thresholds.factual]
+# lower = unset
+# upper = unset
+# gate = unset"""
 _SOURCES = """
 # Folders to keep in step: `kb ingest` without a path syncs them all.
 # [[sources]]
@@ -36,9 +48,12 @@ def commented_toml() -> str:
     for name, field in Settings.model_fields.items():
         if name not in _TABLES:
             lines += _setting(name, field)
-    lines += ["", "# [ingest]"]
-    for name, field in IngestSettings.model_fields.items():
-        lines += _setting(name, field)
+    for table, model in _PLAIN.items():
+        lines += ["", f"# [{table}]"]
+        for name, field in model.model_fields.items():
+            if name != "thresholds":
+                lines += _setting(name, field)
+    lines += [_THRESHOLDS]
     lines += list(_trust())
     return "\n".join(lines) + "\n" + _SOURCES
 

@@ -78,6 +78,73 @@ class IngestSettings(BaseModel):
     )
 
 
+class ChatSettings(BaseModel):
+    """The chat model of planning, grading, rewriting and answering; without one, rules and quotes do the work."""
+
+    model_config = ConfigDict(extra="forbid")
+    model: str | None = Field(default=None, description="model name; unset: no chat model")
+    base_url: str | None = Field(default=None, description="base URL; unset: openai_base_url, then OpenAI's own")
+    api_key: SecretStr | None = Field(default=None, description="its key; unset: openai_api_key")
+    timeout_seconds: float = Field(default=30.0, gt=0, description="of one call")
+    retries: int = Field(default=1, ge=0, le=5, description="repeats of a call after a passing fault")
+    max_tokens: int = Field(default=800, gt=0, description="tokens an answer may have")
+    max_concurrency: int = Field(default=4, gt=0, description="calls at a time")
+
+
+class WebSearchSettings(BaseModel):
+    """Web search, for what the knowledge base does not cover; off by default."""
+
+    model_config = ConfigDict(extra="forbid")
+    provider: Literal["none", "tavily", "searxng"] = Field(default="none", description="who searches")
+    url: str | None = Field(default=None, description="SearXNG: base URL; Tavily: unset, or a proxy's")
+    api_key: SecretStr | None = Field(default=None, description="Tavily's key")
+    timeout_seconds: float = Field(default=10.0, gt=0, description="of one search")
+    max_results: int = Field(default=5, ge=1, le=20, description="results of one search")
+    approve: Literal["ask", "always", "never"] = Field(
+        default="ask", description="whether a paid search needs a person: ask, always do it, never do it"
+    )
+
+
+class ThresholdSettings(BaseModel):
+    """Band of one type of question; what is not set is the evaluator's own, calibrated."""
+
+    model_config = ConfigDict(extra="forbid")
+    lower: float | None = Field(default=None, ge=0, le=1)
+    upper: float | None = Field(default=None, ge=0, le=1)
+    gate: float | None = Field(default=None, ge=0, le=1)
+
+
+class AskSettings(BaseModel):
+    """The Corrective-RAG runtime."""
+
+    model_config = ConfigDict(extra="forbid")
+    evaluator: Literal["auto", "fast", "reader", "llm", "cascade"] = Field(
+        default="auto", description="who grades; auto: cascade with a chat model, else reader"
+    )
+    k: int = Field(default=5, ge=1, le=50, description="passages graded per sub-question")
+    min_sources: int = Field(default=1, ge=1, le=10, description="independent sources a correct verdict needs")
+    max_rewrites: int = Field(default=1, ge=0, le=3, description="rewrites per question")
+    max_searches: int = Field(default=2, ge=0, le=10, description="web searches per question")
+    max_llm_calls: int = Field(default=24, ge=0, description="chat calls per question")
+    evidence_tokens: int = Field(default=1500, ge=64, description="tokens (cl100k) of evidence that reach the answer")
+    node_seconds: float = Field(default=60.0, gt=0, description="wall-clock limit of one step")
+    grade_concurrency: int = Field(default=4, ge=1, le=64, description="passages graded at a time")
+    checkpointer: Literal["none", "sqlite", "postgres"] = Field(
+        default="none", description="where threads and interrupted questions are kept"
+    )
+    checkpoint_url: SecretStr | None = Field(
+        default=None, description="PostgreSQL URL of the checkpoints; unset: ledger_url"
+    )
+    durability: Literal["exit", "sync"] = Field(
+        default="exit", description="when to checkpoint: at the end, or after every step (resumes after a crash)"
+    )
+    grade_cache: str = Field(default="memory", description="memory, sqlite, none, or a redis:// URL")
+    grade_ttl_seconds: float = Field(default=86_400.0, gt=0, description="how long a grade is kept")
+    thresholds: dict[Literal["factual", "analytical", "creative"], ThresholdSettings] = Field(
+        default_factory=dict, description="per type of question"
+    )
+
+
 _DEFAULT_POLICIES = {
     SourceClass.CURATED: TrustPolicy(confidence=0.95, verified=True, hold_days=180),
     SourceClass.DOCUMENT: TrustPolicy(confidence=0.9),
@@ -120,6 +187,9 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = Field(default=None, description="its key")
     telemetry_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL; unset: telemetry is off")
     ingest: IngestSettings = IngestSettings()
+    chat: ChatSettings = ChatSettings()
+    search: WebSearchSettings = WebSearchSettings()
+    ask: AskSettings = AskSettings()
     trust: dict[SourceClass, ClassSettings] = Field(default_factory=dict)
     sources: list[SourceSettings] = Field(default_factory=list)
 

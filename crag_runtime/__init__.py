@@ -1,0 +1,1 @@
+"""The Corrective-RAG runtime: a question in, a governed answer out, and the store cleaner afterwards."""

@@ -1,0 +1,1 @@
+"""Periods that texts name, in English and Chinese: pure."""
