@@ -20,7 +20,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any of our frozen
 
 def plain(value: object) -> dict[str, Json]:
     """Return a frozen value as plain JSON: enums as their words, tuples as lists."""
-    dumped: dict[str, Json] = _adapter(type(value)).dump_python(value, mode="json")
+    kind: Any = type(value)
+    dumped: dict[str, Json] = _adapter(kind).dump_python(value, mode="json")
     return dumped
 
 
@@ -30,5 +31,6 @@ def restored(kind: type[T], data: object) -> T:
     Raises:
         pydantic.ValidationError: the data is of another shape.
     """
-    value: T = _adapter(kind).validate_python(data)
+    known: Any = kind
+    value: T = _adapter(known).validate_python(data)
     return value

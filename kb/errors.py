@@ -166,6 +166,10 @@ class _ServiceUnavailable(DependencyError):  # noqa: N818
 class ModelUnavailable(_ServiceUnavailable):
     """The chat model cannot be reached, or its reply cannot be used."""
 
+    calls = 0  # requests that were sent in vain
+    tokens_in = 0
+    tokens_out = 0
+
     hint = "see `kb doctor`; [chat] in kb.toml names the endpoint"
 
 
