@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ingest.blocks import BlockKind
-from ingest.boundaries import cells, clauses, cluster_cut, items, lines, paragraphs, rows, sentences
+from kb.boundaries import cells, clauses, cluster_cut, items, lines, paragraphs, rows, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ingest.blocks import Block
-    from ingest.boundaries import Span, Splitter
+    from kb.boundaries import Span, Splitter
 
     Count = Callable[[str], int]
 

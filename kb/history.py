@@ -68,12 +68,12 @@ class EdgeKind(StrEnum):
 
     CITED = "cited"  # memory → answer that cited it
     KEY = "key"  # answer → its answer-key memory
-    FOUND = "found"  # answer → web finding that was stored while answering it
+    FOUND = "found"  # web search (search://provider/query) → finding that it returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One step of lineage, from what was there first to what was derived from it. Ids of memories or answers."""
+    """One step of lineage, from what was there first to what was derived from it. Ids of memories or answers, URIs of searches."""
 
     tenant: str
     parent: str

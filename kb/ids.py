@@ -67,6 +67,31 @@ def note_id(tenant: str, source: str, text: str, *, by: SourceClass, scope: Scop
     return MemoryId(digest("note", *parts)[:ID_LENGTH])
 
 
+def answer_key_id(tenant: str, question: str, *, scope: Scope) -> MemoryId:
+    """Return the id of the key memory of an answered question: the same question in one scope has one key.
+
+    Args:
+        tenant: the tenant.
+        question: self-contained and normalised.
+        scope: whose it is.
+    """
+    parts = (tenant, scope.agent, scope.user, scope.conversation, question)
+    return MemoryId(digest("answer-key", *parts)[:ID_LENGTH])
+
+
+def web_id(tenant: str, url: str, text: str, scope: Scope) -> MemoryId:
+    """Return the id of a web finding: the same words at the same address are one memory, other words another claim.
+
+    Args:
+        tenant: the tenant.
+        url: canonical address.
+        text: as it is kept.
+        scope: whose it is, so that what one user searched for is not hidden by, nor shown to, another.
+    """
+    parts = (tenant, url, scope.agent, scope.user, scope.conversation, text)
+    return MemoryId(digest("web", *parts)[:ID_LENGTH])
+
+
 def embed_hash(embed_text: str) -> str:
     """Return the embedding cache's key for a text."""
     return digest("embed", embed_text)

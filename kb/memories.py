@@ -89,16 +89,27 @@ class Memories:
         """What the user should know about the embedder that runs; "" when it is the one configured."""
         return notice_of(self.embedder)
 
-    def search(self, request: SearchRequest) -> SearchResult:
+    def search(self, request: SearchRequest, *, vector: Vector | None = None) -> SearchResult:
         """Return what may be retrieved for the question at this instant, best first.
 
+        Args:
+            request: what is asked.
+            vector: the question as the store's embedder embeds it, shape (dim,); None to have it embedded here.
+
         Raises:
+            InputError: the vector is of another shape.
             EmbedderChanged: the configured embedder is not the stored vectors' own.
             IndexUnavailable: the index cannot be reached.
         """
+        dim = self.embedder.identity.dim
+        if vector is not None and vector.shape != (dim,):
+            raise InputError(f"the question's vector has shape {vector.shape}; the embedder's have ({dim},)")
         if self.generations.checked(self.embedder.identity) is None:
             return SearchResult(hits=(), suppressed=(), arms=request.mode)
-        vector = None if request.mode is Mode.TEXT else self.embedder.queries([request.question])[0]
+        if request.mode is Mode.TEXT:
+            vector = None
+        elif vector is None:
+            vector = self.embedder.queries([request.question])[0]
         now = self.clock.now()
         current = self.generations.ensured(self.embedder.identity, now)
         try:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kb.errors import InputError
-from kb.model import FOREVER, Scope, Standing
+from kb.model import FOREVER, Kind, Scope, Standing
 from kb.ports import Criteria
 from kb.ranking import Fusion, Mode, ranked
 from kb.telemetry import Metric, Span, count, observe, span
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kb.ledger import Ledger
     from kb.ledger.ledger import LedgerTx
-    from kb.model import Instant, Kind, Memory, MemoryId, SourceClass
+    from kb.model import Instant, Memory, MemoryId, SourceClass
     from kb.ports import Candidate, Index, Vector
     from kb.trust import TrustPolicy
 
@@ -37,6 +37,8 @@ POOL_FLOOR = 50
 POOL_FACTOR = 4
 MAX_POOL = 16_384
 _CODE = re.compile(r"\d")
+_SEARCHABLE = (Standing.ACTIVE, Standing.QUARANTINED, Standing.SUPERSEDED)
+_EVIDENT = tuple(kind for kind in Kind if kind is not Kind.ANSWER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,13 @@ class SearchRequest:
         question: the words.
         tenant: whose memories.
         k: hits wanted, 1 to 1000.
-        gate: effective confidence to exceed, in [0, 1].
+        gate: effective confidence to exceed, in [0, 1]; None to ask for none, not even one above 0.
         at: instant to answer for; None is now. In the past, what was valid then; in the future, today's rows decayed.
         mode: arms used.
         fusion: how the arms are fused.
         scope: whose memories inside the tenant.
-        kinds: kinds allowed; empty for all.
+        kinds: kinds allowed; empty for all that can be evidence: an answer-key is found only where it is named.
+        standings: exactly the standings allowed; empty for what may be retrieved at that instant.
         sources: source URIs allowed; empty for all.
         doc_ids: documents allowed; empty for all.
         metadata: values that must be equal.
@@ -62,12 +65,13 @@ class SearchRequest:
     question: str
     tenant: str
     k: int = 5
-    gate: float = 0.7
+    gate: float | None = 0.7
     at: Instant | None = None
     mode: Mode = Mode.HYBRID
     fusion: Fusion = Fusion.MINMAX
     scope: Scope = field(default_factory=Scope)
     kinds: tuple[Kind, ...] = ()
+    standings: tuple[Standing, ...] = ()
     sources: tuple[str, ...] = ()
     doc_ids: tuple[str, ...] = ()
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
@@ -78,10 +82,17 @@ class SearchRequest:
             raise InputError("the question is empty")
         if not 1 <= self.k <= MAX_K:
             raise InputError(f"k is {self.k}; it must be between 1 and {MAX_K}")
-        if not 0.0 <= self.gate <= 1.0:
+        if self.gate is not None and not 0.0 <= self.gate <= 1.0:
             raise InputError(f"gate is {self.gate}; it must be between 0 and 1")
         if self.at is not None and not 0 <= self.at < FOREVER:
             raise InputError("the instant asked for is out of range")
+        if unseen := [s.value for s in self.standings if s not in _SEARCHABLE]:
+            raise InputError(f"{' and '.join(unseen)} memories are searched by nobody")
+
+    @property
+    def wanted_kinds(self) -> tuple[Kind, ...]:
+        """The kinds that may be hits."""
+        return self.kinds or _EVIDENT
 
 
 class Stopped(StrEnum):
@@ -127,6 +138,9 @@ class _Arms:
     text: list[Candidate]
 
 
+_NOTHING = _Arms(dense=[], text=[])
+
+
 class Searcher:
     """Runs searches over one index and one ledger."""
 
@@ -158,10 +172,10 @@ class Searcher:
         return Criteria(
             tenant=request.tenant,
             scope=request.scope,
-            standings=(Standing.ACTIVE, Standing.SUPERSEDED) if past else (Standing.ACTIVE,),
-            gate=gate_clauses(request.gate, at, self._policies),
+            standings=request.standings or ((Standing.ACTIVE, Standing.SUPERSEDED) if past else (Standing.ACTIVE,)),
+            gate=None if request.gate is None else gate_clauses(request.gate, at, self._policies),
             valid_at=at if past else None,
-            kinds=request.kinds,
+            kinds=request.wanted_kinds,
             sources=request.sources,
             doc_ids=request.doc_ids,
             metadata=request.metadata,
@@ -236,13 +250,15 @@ class Searcher:
         return hits, stale
 
     def _may_show(self, memory: Memory, request: SearchRequest, at: Instant, *, past: bool) -> bool:
-        standings = (Standing.ACTIVE, Standing.SUPERSEDED, Standing.STAGED) if past else (Standing.ACTIVE,)
-        half_life = self._policies[memory.source_class].half_life
+        usual = (Standing.ACTIVE, Standing.SUPERSEDED, Standing.STAGED) if past else (Standing.ACTIVE,)
         return (
-            memory.standing in standings
+            memory.standing in (request.standings or usual)
             and _is_asked_for(memory, request)
-            and passes(memory.trust, request.gate, at, half_life)
+            and self._passes(memory, request.gate, at)
         )
+
+    def _passes(self, memory: Memory, gate: float | None, at: Instant) -> bool:
+        return gate is None or passes(memory.trust, gate, at, self._policies[memory.source_class].half_life)
 
     def _hit(self, memory: Memory, score: float, at: Instant) -> Hit:
         c = effective(memory.trust, at, self._policies[memory.source_class].half_life)
@@ -254,13 +270,18 @@ class Searcher:
     def _suppressed(
         self, request: SearchRequest, criteria: Criteria, index: Index, vector: Vector | None, at: Instant, arms: _Arms
     ) -> tuple[Suppressed, ...]:
-        """Return what the gate, or quarantine, kept out of the first k."""
+        """Return what the gate, or quarantine, kept out of the first k.
+
+        Without a gate nothing fades, and where standings are named quarantine stops nothing.
+        """
         past = criteria.valid_at is not None
-        standings = (*criteria.standings, Standing.QUARANTINED)
-        faded = _ask(request, replace(criteria, gated_out=True), index, vector, request.k)
-        waiting = _ask(
-            request, replace(criteria, standings=(Standing.QUARANTINED,), gate=None), index, vector, request.k
-        )
+        standings, faded, waiting = criteria.standings, _NOTHING, _NOTHING
+        if request.gate is not None:
+            faded = _ask(request, replace(criteria, gated_out=True), index, vector, request.k)
+        if not request.standings:
+            standings = (*standings, Standing.QUARANTINED)
+            quarantined = replace(criteria, standings=(Standing.QUARANTINED,), gate=None)
+            waiting = _ask(request, quarantined, index, vector, request.k)
         together = _Arms(
             dense=_merged(arms.dense, faded.dense, waiting.dense), text=_merged(arms.text, faded.text, waiting.text)
         )
@@ -271,21 +292,21 @@ class Searcher:
             memories = tx.memories.get([id_ for id_ in scores if id_ in stopped])
             there = _stood(tx, memories.values(), at) if past else {m.id for m in memories.values() if _is_held(m)}
         found_out = (
-            self._explained(m, scores[m.id], request.gate, at)
+            self._explained(m, scores[m.id], request, at)
             for m in memories.values()
             if m.id in there and m.standing in standings and _is_asked_for(m, request)
         )
         return tuple(sorted((s for s in found_out if s is not None), key=lambda s: -s.score))
 
-    def _explained(self, memory: Memory, score: float, gate: float, at: Instant) -> Suppressed | None:
-        half_life = self._policies[memory.source_class].half_life
-        if memory.standing is Standing.QUARANTINED:
+    def _explained(self, memory: Memory, score: float, request: SearchRequest, at: Instant) -> Suppressed | None:
+        gate = request.gate
+        if memory.standing is Standing.QUARANTINED and not request.standings:
             reason = Stopped.QUARANTINED
-        elif passes(memory.trust, gate, at, half_life):
+        elif gate is None or self._passes(memory, gate, at):
             return None
         else:
             reason = Stopped.FADED if memory.trust.confidence > gate else Stopped.LOW_CONFIDENCE
-        c = effective(memory.trust, at, half_life)
+        c = effective(memory.trust, at, self._policies[memory.source_class].half_life)
         return Suppressed(memory=memory, score=score, effective_confidence=c, reason=reason)
 
 
@@ -316,7 +337,7 @@ def _is_asked_for(memory: Memory, request: SearchRequest) -> bool:
         and given.agent in ("", wanted.agent)
         and given.user in ("", wanted.user)
         and given.conversation in ("", wanted.conversation)
-        and (not request.kinds or memory.kind in request.kinds)
+        and memory.kind in request.wanted_kinds
         and (not request.sources or memory.source in request.sources)
         and (not request.doc_ids or memory.doc_id in request.doc_ids)
     )

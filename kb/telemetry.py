@@ -46,6 +46,10 @@ class Span(StrEnum):
     INDEX_RECONCILE = "kb.index.reconcile"
     INDEX_REINDEX = "kb.index.reindex"
     SEARCH = "kb.search"
+    CHAT = "kb.chat"
+    ASK = "kb.ask"
+    NODE = "kb.ask.node"
+    WRITE_BACK = "kb.ask.write_back"
 
 
 class Metric(StrEnum):
@@ -56,8 +60,23 @@ class Metric(StrEnum):
     EMBEDDED_TEXTS = "kb_embedded_texts_total"
     SEARCHES = "kb_searches_total"
     SUPPRESSED = "kb_gate_suppressed_total"
+    CHAT_CALLS = "kb_chat_calls_total"
+    CHAT_TOKENS = "kb_chat_tokens_total"
     OUTBOX_DRAINED = "kb_outbox_drained_total"
+    GRADES = "kb_grades_total"
+    CASCADE_SENT = "kb_cascade_sent_total"
+    GRADE_CACHE_HITS = "kb_grade_cache_hits_total"
+    GRADE_CACHE_MISSES = "kb_grade_cache_misses_total"
+    WEB_DROPPED = "kb_web_results_dropped_total"
     SEARCH_SECONDS = "kb_search_seconds"
+    REQUESTS = "crag_requests_total"
+    FALLBACKS = "crag_fallback_triggered_total"
+    VERDICTS = "kb_verdicts_total"
+    OUTCOMES = "kb_answers_total"
+    WEB_SEARCHES = "kb_web_searches_total"
+    WRITE_BACK_FAILURES = "kb_write_back_failures_total"
+    NODE_SECONDS = "kb_node_seconds"
+    ASK_SECONDS = "kb_ask_seconds"
 
 
 class _Exporter:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kb_cli import care, ingest, init, memory, render, search, session, store
+from kb_cli import ask, care, evaluate, ingest, init, memory, render, search, session, store, trace
 
 if TYPE_CHECKING:
     from kb.model import Json
 
 app = typer.Typer(
     name="kb",
-    help="Trustworthy memory for RAG and agents: documents in, governed search out.",
+    help="Trustworthy memory for RAG and agents: documents in, governed answers out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,11 +24,15 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("ingest")(ingest.ingest)
 app.command("search")(search.search)
+app.command("ask")(ask.ask)
+app.command("trace")(trace.trace)
+app.command("feedback")(trace.feedback)
 app.command("status")(care.status)
 app.command("doctor")(care.doctor)
 app.command("reindex")(care.reindex)
 app.command("reconcile")(care.reconcile)
 app.add_typer(memory.app, name="memory")
+app.add_typer(evaluate.app, name="eval")
 app.add_typer(store.app, name="store")
 
 

@@ -20,6 +20,11 @@ def emit_json(value: Mapping[str, Json]) -> None:
     _write(sys.stdout, json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def write(text: str) -> None:
+    """Write text to stdout as it is: a piece of an answer that is still being written."""
+    _write(sys.stdout, text)
+
+
 def say(*lines: str) -> None:
     """Write lines to stdout."""
     _write(sys.stdout, "".join(f"{line}\n" for line in lines))

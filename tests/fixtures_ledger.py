@@ -158,6 +158,17 @@ def ledger(ledger_url: str | None, tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def one_ledger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    """One ledger of either kind for all examples of a law; each example undoes its transaction."""
+    url = None
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.url(server.create(request.getfixturevalue("migrated")))
+    with open_ledger(url, data_dir=tmp_path_factory.mktemp("kb")) as opened:
+        yield opened
+
+
 def _demotion() -> list[str]:
     """Run as `postgres` when we are root, which the server refuses to be; end with us in any case."""
     to = ["--reuid=postgres", "--regid=postgres", "--init-groups"] if os.getuid() == 0 else []

@@ -1,37 +1,25 @@
-"""The files built from the bundled weights, once, in the user's cache: encoder.onnx, tokenizer.json and a manifest.
-
-The folder's name carries the hash of the weights and the format of the files, so that a new release builds anew beside
-the old one. A folder is trusted only if every file has the hash its manifest says; else it is built again. Building
-goes to a temporary folder that is renamed when complete, under a file lock, so any number of processes may start at
-once.
-"""
+"""What the local model runs on, built from the bundled weights once: encoder.onnx and tokenizer.json."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
-import json
-import os
-import shutil
-import tempfile
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
+from kb.embedders.built import Recipe, built
 from kb.embedders.e5_graph import encoder_bytes
-from kb.embedders.e5_tokenizer import tokenizer_json
-from kb.errors import EmbedderUnavailable
+from kb.embedders.e5_tokenizer import E5Tokenizer, tokenizer_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kb.embedders.e5_weights import E5Weights
 
 FORMAT = 1  # of the built files; grows when they would differ for the same weights
 NAME = "e5-small-int8"
-ENCODER, TOKENIZER, MANIFEST = "encoder.onnx", "tokenizer.json", "manifest.json"
-_HASH_STEP = 1 << 20
+ENCODER, TOKENIZER = "encoder.onnx", "tokenizer.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,108 +36,33 @@ def built_model(cache_dir: Path, weights: E5Weights) -> BuiltModel:
     Raises:
         EmbedderUnavailable: they are not there and cannot be built: no space, no right to write, no onnx package.
     """
-    try:
-        found = _found(cache_dir, weights)
-        return found if found is not None else _build_once(cache_dir, weights)
-    except OSError as error:
-        reason = f"the model files cannot be built in {cache_dir}: {error.strerror or error}"
-        raise EmbedderUnavailable(
-            reason, hint="set KB_CACHE_DIR to a folder with 250 MB that may be written"
-        ) from error
-    except ImportError as error:
-        raise EmbedderUnavailable(f"the model files cannot be built: {error}", hint="install onnx") from error
+    recipe = Recipe(
+        name=NAME,
+        format=FORMAT,
+        source=weights.path,
+        files=(ENCODER, TOKENIZER),
+        make=lambda _: {ENCODER: encoder_bytes(weights), TOKENIZER: tokenizer_json(weights).encode("utf-8")},
+    )
+    made = built(cache_dir, recipe)
+    return BuiltModel(encoder=made.folder / ENCODER, tokenizer=made.contents[TOKENIZER])
 
 
-def file_sha256(path: Path) -> str:
-    """Return the sha256 (hex) of a file."""
-    h = hashlib.sha256()
-    with path.open("rb") as stream:
-        while step := stream.read(_HASH_STEP):
-            h.update(step)
-    return h.hexdigest()
+def shared_tokenizer(data: bytes, weights: E5Weights) -> E5Tokenizer:
+    """Return the tokenizer saved in `data`: one a process, however many use it (0.3 GB of memory).
 
+    Loading takes 0.7 s during which no other Python thread runs: do it before an event loop has work. It is let go of
+    with its last user.
 
-def _found(cache_dir: Path, weights: E5Weights) -> BuiltModel | None:
-    """Return a verified folder whose weights have the size and time of ours: then hashing 72 MB is not needed."""
-    stamp = _stamp(weights.path)
-    for manifest in sorted(cache_dir.glob(f"{NAME}-*-{FORMAT}/{MANIFEST}")):
-        source = _read_manifest(manifest.parent).get("source", {})
-        if {key: source.get(key) for key in stamp} == stamp:
-            return _verified(manifest.parent)
-    return None
-
-
-def _build_once(cache_dir: Path, weights: E5Weights) -> BuiltModel:
-    source = {"sha256": file_sha256(weights.path), **_stamp(weights.path)}
-    folder = cache_dir / f"{NAME}-{str(source['sha256'])[:12]}-{FORMAT}"
-    found = _verified(folder)
-    if found is not None:  # the same weights installed again: remember their new time, if we may
-        with contextlib.suppress(OSError):
-            _write_manifest(folder, {**_read_manifest(folder), "source": source})
-        return found
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with _locked(cache_dir / f".{folder.name}.lock"):
-        found = _verified(folder)
+    Raises:
+        EmbedderUnavailable: see `E5Tokenizer.load`.
+    """
+    key = hashlib.sha256(data).digest()
+    with _loading:
+        found = _loaded.get(key)
         if found is None:
-            _build(folder, weights, source)
-            found = _verified(folder)
-    if found is None:
-        raise EmbedderUnavailable(f"the model files in {folder} are damaged as soon as they are written")
-    return found
+            found = _loaded[key] = E5Tokenizer.load(data, weights.normalisation())
+        return found
 
 
-def _build(folder: Path, weights: E5Weights, source: dict[str, Any]) -> None:
-    for left_over in folder.parent.glob(f".{folder.name}.build-*"):  # of builders that were killed; we hold the lock
-        shutil.rmtree(left_over, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.build-") as scratch:
-        new = folder.parent / scratch / "new"
-        new.mkdir()
-        contents = {ENCODER: encoder_bytes(weights), TOKENIZER: tokenizer_json(weights).encode("utf-8")}
-        files = {}
-        for name, data in contents.items():
-            (new / name).write_bytes(data)
-            files[name] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
-        _write_manifest(new, {"format": FORMAT, "source": source, "files": files})
-        if folder.exists():
-            folder.rename(new.parent / "damaged")  # goes with the scratch folder
-        new.rename(folder)
-
-
-def _verified(folder: Path) -> BuiltModel | None:
-    """Return the folder's files if each has the hash its manifest says."""
-    files = _read_manifest(folder).get("files", {})
-    try:
-        tokenizer = (folder / TOKENIZER).read_bytes()
-        hashes = {ENCODER: file_sha256(folder / ENCODER), TOKENIZER: hashlib.sha256(tokenizer).hexdigest()}
-        if all(files.get(name, {}).get("sha256") == found for name, found in hashes.items()):
-            return BuiltModel(encoder=folder / ENCODER, tokenizer=tokenizer)
-    except (OSError, AttributeError):  # not there, not readable, or a manifest of another shape: build it again
-        return None
-    return None
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
-    scratch = folder / f"{MANIFEST}.{os.getpid()}"
-    scratch.write_text(json.dumps(content, indent=1, sort_keys=True), encoding="utf-8")
-    scratch.replace(folder / MANIFEST)
-
-
-def _stamp(path: Path) -> dict[str, int]:
-    status = path.stat()
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock; the system frees it when the holder ends, however it ends."""
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+_loading = threading.Lock()
+_loaded: WeakValueDictionary[bytes, E5Tokenizer] = WeakValueDictionary()

@@ -10,7 +10,7 @@ Activations are quantised in each call with one scale for the whole input. Two t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
-    from kb.embedders.e5_weights import E5Weights
+    from kb.embedders.e5_weights import Shape
     from kb.ports import Vector
 
 OPSET = 18
@@ -31,13 +31,35 @@ LEVELS = 63  # 7 bits: processors without VNNI saturate on full int8 sums, and v
 END = 2**31 - 1  # a slice to the end
 
 
-def encoder_bytes(weights: E5Weights) -> bytes:
-    """Return the serialised ONNX model: `embedded`, float32 (1, tokens >= 3, hidden), to `hidden` of the same shape.
+class EncoderWeights(Protocol):
+    """What a graph is made from: the weights as they are bundled, or as an adapter changes them."""
+
+    @property
+    def shape(self) -> Shape:
+        """Dimensions."""
+        ...
+
+    def floats(self, name: str) -> Vector:
+        """Return a bias or a norm's factor, float32, flat."""
+        ...
+
+    def matrix(self, name: str, columns: int) -> Vector:
+        """Return a matrix as float32, shape (rows, columns)."""
+        ...
+
+
+def encoder_bytes(weights: EncoderWeights, *, opening: int = 1) -> bytes:
+    """Return the serialised ONNX model: `embedded`, float32 (1, tokens, hidden), to `hidden` of the same shape.
+
+    Args:
+        weights: what it is made from.
+        opening: 1 or 2: tokens at the front that are quantised apart, with the last one. An input has one more than
+            those `opening + 1` at least.
 
     Raises:
         ImportError: the package onnx is not installed.
     """
-    serialised: bytes = _Graph(weights).model().SerializeToString()
+    serialised: bytes = _Graph(weights, opening).model().SerializeToString()
     return serialised
 
 
@@ -51,11 +73,12 @@ def quantised(matrix: Vector) -> tuple[NDArray[np.int8], Vector]:
 class _Graph:
     """Collects nodes and initializers; `current` names the tensor that flows on."""
 
-    def __init__(self, weights: E5Weights) -> None:
+    def __init__(self, weights: EncoderWeights, opening: int) -> None:
         import onnx  # noqa: PLC0415 - heavy, and only needed to build
 
         self.onnx = onnx
         self.weights = weights
+        self.opening = opening
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.indices: set[str] = set()
@@ -108,12 +131,15 @@ class _Graph:
         matrix = np.concatenate([self.weights.matrix(name, columns) for name in names]).T
         levels, scales = quantised(matrix)
         weight = [self.constant(output + ".w", levels), self.constant(output + ".scale", scales)]
-        edges = [self.tokens(source, 0, 1, output + ".first"), self.tokens(source, -1, END, output + ".last")]
+        edges = [
+            self.tokens(source, 0, self.opening, output + ".first"),
+            self.tokens(source, -1, END, output + ".last"),
+        ]
         edge = self.node("Concat", edges, output + ".edges", axis=1)
         edge = self.fused("DynamicQuantizeMatMul", [edge, *weight], output + ".edge")
-        inner = self.tokens(source, 1, -1, output + ".inside")
+        inner = self.tokens(source, self.opening, -1, output + ".inside")
         inner = self.fused("DynamicQuantizeMatMul", [inner, *weight], output + ".inner")
-        ends = [output + ".begin", output + ".end"]
+        ends = [output + ".begin", output + ".end"]  # a split of three in two is one of two and one of one
         self.nodes.append(self.onnx.helper.make_node("Split", [edge], ends, axis=1, num_outputs=2))
         return self.node("Concat", [ends[0], inner, ends[1]], output, axis=1)
 

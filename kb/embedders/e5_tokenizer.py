@@ -92,6 +92,30 @@ class E5Tokenizer:
         """Return each text's ids, prefix included, special tokens left out."""
         return [self._ids(prefix + well_formed(text)) for text in texts]
 
+    def pieces(self, text: str, prefix: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of `prefix + text`, as `ids` does, and where each is from: [start, end) in `text`.
+
+        A piece is from whole characters, also where one was written out as several ("ﬁ") or several ended as one
+        (blanks). What is from the prefix, or from the blank between, ends at or before 0.
+        """
+        clean, origin = self._traced(prefix + text)
+        encoded = self._tokenizer.encode(clean, add_special_tokens=False)
+        origin.append(len(prefix) + len(text))
+        ends = [(origin[start], origin[max(start, end - 1)] + (end > start)) for start, end in encoded.offsets]
+        return encoded.ids, [(start - len(prefix), end - len(prefix)) for start, end in ends]
+
+    def _traced(self, text: str) -> tuple[str, list[int]]:
+        """Return the text as `_ids` cleans it, and the index in `text` that each character is from."""
+        clean: list[str] = []
+        origin: list[int] = []
+        for index, letter in enumerate(text):
+            for made in well_formed(letter).translate(self._normalisation):
+                if made == " " and clean and clean[-1] == " ":
+                    continue
+                clean.append(made)
+                origin.append(index)
+        return "".join(clean), origin
+
     def passage_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return each passage's tokens, prefix and special tokens included."""
         return [self._passage_tokens(text) for text in texts]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kb.embedders.e5_cache import built_model
-from kb.embedders.e5_graph import INPUT, OUTPUT
+from kb.embedders.e5_cache import built_model, shared_tokenizer
+from kb.embedders.e5_encoder import E5Encoder
 from kb.embedders.e5_tokenizer import PASSAGE_PREFIX, QUERY_PREFIX, SPECIAL_TOKENS, E5Tokenizer
-from kb.embedders.e5_weights import E5Weights, bundled_weights, dequantised
+from kb.embedders.e5_weights import E5Weights, bundled_weights
 from kb.embedders.traced import embedding
-from kb.errors import EmbedderUnavailable
 from kb.ports import EmbedderIdentity
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class LocalEmbedder:
     A text of more tokens than one window holds is cut into windows whose token vectors are averaged together: nothing
     is dropped, but detail is lost. Each window is one call of the encoder (see `e5_graph`), so a text's vector does
     not depend on its company; windows run side by side in `threads` threads. Safe to share between threads. The
-    tokenizer (0.3 GB of memory) is loaded with the first text.
+    tokenizer (0.3 GB of memory) is loaded with the first text, and shared with the process.
     """
 
     notice = ""
@@ -43,10 +42,7 @@ class LocalEmbedder:
     def __init__(self, weights: E5Weights, model: BuiltModel, *, threads: int | None = None) -> None:
         self._weights = weights
         self._threads = threads or min(DEFAULT_THREADS, os.cpu_count() or 1)
-        self._session = _session(model.encoder)
-        self._rows = weights.blocks("emb.word", weights.shape.hidden)
-        positions = weights.floats("emb.pos").reshape(-1, weights.shape.hidden)[: weights.shape.positions]
-        self._positions = positions + weights.floats("emb.type")[: weights.shape.hidden]
+        self._encoder = E5Encoder(weights, model.encoder)
         self._saved_tokenizer: bytes | None = model.tokenizer
         self._tokenizer: E5Tokenizer | None = None
         self._loading = threading.Lock()
@@ -90,7 +86,7 @@ class LocalEmbedder:
         with self._loading:
             if self._tokenizer is None:
                 assert self._saved_tokenizer is not None
-                self._tokenizer = E5Tokenizer.load(self._saved_tokenizer, self._weights.normalisation())
+                self._tokenizer = shared_tokenizer(self._saved_tokenizer, self._weights)
                 self._saved_tokenizer = None
         return self._tokenizer
 
@@ -108,34 +104,13 @@ class LocalEmbedder:
         return unit
 
     def _run(self, windows: list[list[int]]) -> list[Vector]:
-        try:
-            if len(windows) == 1 or self._threads == 1:
-                return [self._window(window) for window in windows]
-            with ThreadPoolExecutor(self._threads) as pool:
-                return list(pool.map(self._window, windows))
-        except Exception as error:  # onnxruntime's errors share no root but Exception
-            raise EmbedderUnavailable(f"onnxruntime failed: {error}") from error
+        if len(windows) == 1 or self._threads == 1:
+            return [self._window(window) for window in windows]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(self._window, windows))
 
     def _window(self, ids: list[int]) -> Vector:
         """Return the sum of one window's token vectors, shape (dim,)."""
         shape = self._weights.shape
-        tokens = np.array([shape.bos, *ids, shape.eos])
-        embedded = dequantised(self._rows[tokens]) + self._positions[: len(tokens)]
-        hidden: Vector = self._session.run([OUTPUT], {INPUT: embedded[None]})[0]
-        summed: Vector = hidden[0].sum(axis=0)
+        summed: Vector = self._encoder.hidden([shape.bos, *ids, shape.eos]).sum(axis=0)
         return summed
-
-
-def _session(encoder: Path) -> Any:  # noqa: ANN401 - onnxruntime has no types
-    try:
-        import onnxruntime  # type: ignore[import-untyped] # noqa: PLC0415 - a native library that only this embedder needs
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.enable_mem_pattern = False  # it would remember a plan for every length of window
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        return onnxruntime.InferenceSession(str(encoder), options, providers=["CPUExecutionProvider"])
-    except ImportError as error:
-        raise EmbedderUnavailable(f"onnxruntime cannot be imported: {error}", hint="install onnxruntime") from error
-    except Exception as error:  # onnxruntime's errors share no root but Exception
-        raise EmbedderUnavailable(f"onnxruntime cannot load {encoder}: {error}") from error

@@ -113,14 +113,14 @@ def checked_int_or_none(value: int | None, field: str) -> int | None:
 
 
 def checked_real(value: float, field: str) -> float:
-    """Return a finite number.
+    """Return a finite number, zero without a sign: SQLite keeps none.
 
     Raises:
         InputError: it is NaN or infinite.
     """
     if not math.isfinite(value):
         raise InputError(f"{field} is {value}; it must be a finite number")
-    return float(value)
+    return float(value) + 0.0
 
 
 def checked_json(value: Json, field: str, *, depth: int = 0) -> Json:

@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from kb.ledger.answers import Answers
 from kb.ledger.collections import Collections
 from kb.ledger.documents import Documents
 from kb.ledger.embeddings import Embeddings
+from kb.ledger.evaluations import Evaluations
+from kb.ledger.evidence import Evidence
 from kb.ledger.failures import Failures
 from kb.ledger.faults import DOOMED, pool_fault, refuse_doomed
+from kb.ledger.lineage import Lineage
 from kb.ledger.memories import Memories
 from kb.ledger.meta import Meta
 from kb.ledger.migrate import revision_of
@@ -27,6 +31,7 @@ from kb.ledger.outbox import Outbox
 from kb.ledger.runs import Runs
 from kb.ledger.sources import Sources
 from kb.ledger.tenants import Tenants
+from kb.ledger.utility import Utilities
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
@@ -63,6 +68,11 @@ class LedgerTx:
         self.meta = Meta(connection)
         self.collections = Collections(connection)
         self.tenants = Tenants(connection)
+        self.answers = Answers(connection)
+        self.evaluations = Evaluations(connection)
+        self.lineage = Lineage(connection)
+        self.evidence = Evidence(connection)
+        self.utility = Utilities(connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,3 +204,95 @@ failures = sa.Table(
     _col("failed_at", Instant),
     sa.Index("ix_failures_root", "tenant", "root"),
 )
+
+answers = sa.Table(
+    "answers",
+    METADATA,
+    sa.Column("id", Name, primary_key=True),
+    sa.Column("tenant", Name, sa.ForeignKey("tenants.name"), nullable=False),
+    _col("scope_agent"),
+    _col("scope_user"),
+    _col("scope_conversation"),
+    _col("thread"),
+    _col("question", sa.Text),
+    _col("text", sa.Text),
+    _col("outcome"),
+    _col("verdict"),
+    _col("report", sa.JSON),
+    _col("created_at", Instant),
+    sa.Index("ix_answers_created", "tenant", "created_at", "id"),
+    sa.Index("ix_answers_thread", "tenant", "thread", "created_at", "id"),
+)
+
+citations = sa.Table(
+    "citations",
+    METADATA,
+    sa.Column("answer_id", Name, sa.ForeignKey("answers.id"), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    _col("memory_id"),  # no foreign key: an answer still says what it cited when that has been erased
+    _col("rev", sa.BigInteger),
+    _col("source"),
+    _col("url", sa.Text),
+    _col("title", sa.Text),
+    _col("quote", sa.Text),
+    _col("supports", sa.Boolean),
+    sa.Index("ix_citations_memory", "memory_id"),
+)
+
+evaluations = sa.Table(
+    "evaluations",
+    METADATA,
+    sa.Column("seq", Sequence, primary_key=True, autoincrement=True),
+    _col("answer_id"),  # no foreign key: what is retrieved for another's answer is graded too
+    _col("tenant"),
+    _col("question", sa.Text),
+    _col("memory_id"),
+    _col("rev", sa.BigInteger),
+    _col("label"),
+    _col("relevance", sa.Double, null=True),
+    _col("reason", sa.Text),
+    _col("evaluator"),
+    _col("model"),
+    _col("version"),
+    _col("at", Instant),
+    sa.CheckConstraint("relevance >= 0 AND relevance <= 1", name="relevance"),
+    sa.CheckConstraint("(label = 'unknown') = (relevance IS NULL)", name="label"),
+    sa.Index("ix_evaluations_answer", "answer_id"),
+    sa.Index("ix_evaluations_memory", "memory_id", "at"),
+)
+
+lineage = sa.Table(
+    "lineage",
+    METADATA,
+    _col("tenant"),
+    sa.Column("parent", Name, primary_key=True),
+    sa.Column("child", Name, primary_key=True),
+    sa.Column("kind", Name, primary_key=True),
+    _col("at", Instant),
+    sa.Index("ix_lineage_child", "child", "kind"),
+)
+
+evidence = sa.Table(
+    "evidence",
+    METADATA,
+    sa.Column("memory_id", Name, primary_key=True),
+    _col("tenant"),
+    sa.Column("kind", Name, primary_key=True),
+    _col("weight", sa.Double),
+    sa.Column("witness", Name, primary_key=True),
+    _col("answer_id", null=True),
+    _col("reason", sa.Text),
+    _col("at", Instant),
+    sa.Index("ix_evidence_memory", "memory_id", "at"),
+    sa.Index("ix_evidence_at", "tenant", "at"),
+)
+
+utility = sa.Table(
+    "utility",
+    METADATA,
+    sa.Column("memory_id", Name, primary_key=True),
+    _col("retrieved", sa.BigInteger),
+    _col("relevant", sa.BigInteger),
+    _col("cited", sa.BigInteger),
+    _col("last_at", Instant),
+)

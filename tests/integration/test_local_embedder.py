@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from kb.embedders import notice_of, open_embedder
-from kb.embedders.e5_cache import ENCODER, MANIFEST, TOKENIZER, built_model
+from kb.embedders.built import MANIFEST
+from kb.embedders.e5_cache import ENCODER, TOKENIZER, built_model
 from kb.embedders.e5_tokenizer import PASSAGE_PREFIX, E5Tokenizer
 from kb.embedders.e5_weights import E5Weights, bundled_weights
 from kb.embedders.local import LocalEmbedder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb.errors import InputError
-from kb.ledger import open_ledger
 from kb.ledger.checks import MAX_SOURCE_BYTES
 from kb.ledger.memories import prefix_end
 from kb.model import (
@@ -27,27 +25,11 @@ from kb.model import (
     Trust,
 )
 from tests.ledger_samples import a_memory
+from tests.property.ledger_values import BAD_TEXT, CHARACTERS, INT64, JSON, NAME, REAL, TEXT, UNIT, undone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kb.ledger import Ledger
-    from kb.ledger.ledger import LedgerTx
-    from tests.fixtures_ledger import PostgresServer
 
-CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
-SAMPLES = st.sampled_from(
-    ["", "中文，句子。", "👩‍👩‍👧 emoji", "a'b\"c\\d%_", "\n\t\r\x01\x7f", "\ufeff\uffff\U0010ffff", "'; DROP"]
-)
-TEXT = SAMPLES | st.text(CHARACTERS, max_size=60)
-NAME = st.text(CHARACTERS, min_size=1, max_size=40)
-INT64 = st.integers(-(2**63), 2**63 - 1)
-UNIT = st.floats(0, 1)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=12,
-)
 MEMORY = st.builds(
     Memory,
     id=NAME.map(MemoryId),
@@ -63,7 +45,7 @@ MEMORY = st.builds(
         birth=INT64,
         verified=st.booleans(),
         verified_at=st.none() | INT64,
-        strength=st.floats(allow_nan=False, allow_infinity=False),
+        strength=REAL,
     ),
     standing=st.sampled_from(Standing),
     standing_reason=TEXT,
@@ -102,31 +84,6 @@ DOCUMENT = st.builds(
     created_at=INT64,
     updated_at=INT64,
 )
-BAD = st.text(CHARACTERS, max_size=5), st.sampled_from(["\0", "\ud800", "\udfff"]), st.text(CHARACTERS, max_size=5)
-BAD_TEXT = st.tuples(*BAD).map("".join)
-
-
-class Undo(Exception):  # noqa: N818 - ends every example without a trace
-    pass
-
-
-@contextmanager
-def undone(ledger: Ledger) -> Iterator[LedgerTx]:
-    """Open a transaction that leaves nothing behind."""
-    with suppress(Undo), ledger.write() as tx:
-        yield tx
-        raise Undo
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def one_ledger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
-    """One ledger for all examples; each undoes its transaction."""
-    url = None
-    if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        url = server.url(server.create(request.getfixturevalue("migrated")))
-    with open_ledger(url, data_dir=tmp_path_factory.mktemp("kb")) as ledger:
-        yield ledger
 
 
 @given(memory=MEMORY)

@@ -1,4 +1,7 @@
-"""Chat models: what a caller sees. The adapter for OpenAI-compatible endpoints is opened by `open_chat`."""
+"""Chat models: what a caller sees. The adapter for OpenAI-compatible endpoints is opened by `open_chat`.
+
+Vendors are imported when a chat model is opened, so this package imports cheaply.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from kb.settings import Settings
 
 T = TypeVar("T")
 
@@ -68,3 +73,18 @@ class Chat(Protocol):
     async def aclose(self) -> None:
         """Close connections."""
         ...
+
+
+def open_chat(settings: Settings) -> Chat | None:
+    """Return the configured chat model, or None when none is configured. Sends nothing.
+
+    Takes seconds the first time: open it before an event loop has work to do.
+
+    Raises:
+        ConfigError: it is OpenAI's own endpoint, and there is no key.
+    """
+    if settings.chat.model is None:
+        return None
+    from kb.chat.openai import OpenAIChat  # noqa: PLC0415 - import what is used
+
+    return OpenAIChat.from_settings(settings)

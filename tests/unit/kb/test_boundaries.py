@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.boundaries import cells, clauses, cluster_cut, items, lines, paragraphs, rows, sentences
+from kb.boundaries import cells, clauses, cluster_cut, items, lines, paragraphs, rows, sentences
 
 SPLITTERS = (paragraphs, items, lines, rows, cells, clauses, sentences)
 

@@ -1,0 +1,1 @@
+"""Those who write answers: by quoting, or by a chat model."""

@@ -1,0 +1,75 @@
+"""Whether two pieces of evidence are two witnesses or one heard twice: pure.
+
+Independent means another root source and no common lineage. An echo is never a second witness: the runtime's own
+answers and what was derived from them, two passages of one document, two pages of one host, two notes of one author.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crag_runtime.searchers.addresses import host_of, registrable
+from kb.model import Kind, SourceClass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from crag_runtime.evidence import Evidence
+    from kb.model import Memory
+
+SEARCH = "search://"  # ancestors that are searches: how a page was met, not what it was made from
+_WEB = ("http://", "https://")
+
+
+def root_of(memory: Memory, root_name: str | None = None) -> str:
+    """Return the root source of a memory; "" for one that is no witness at all, as an answer.
+
+    Args:
+        memory: of any kind.
+        root_name: name of the source root that a document was read from; None to take it from its URI.
+    """
+    match memory.kind:
+        case Kind.ANSWER:
+            return ""
+        case Kind.WEB:
+            return registrable(host_of(memory.source))
+        case Kind.NOTE:
+            return _note_root(memory)
+        case Kind.DOCUMENT:
+            return root_name or _document_root(memory.source)
+
+
+def independent(a: Evidence, b: Evidence, ancestors: Mapping[str, frozenset[str]]) -> bool:
+    """Return whether `a` and `b` are two witnesses. Symmetric; nothing is independent of itself.
+
+    Args:
+        a: one.
+        b: the other.
+        ancestors: by id, all that a memory was derived from, transitively; ids that are absent have none.
+    """
+    if SourceClass.ANSWER in (a.source_class, b.source_class) or not a.root or not b.root or a.root == b.root:
+        return False
+    if a.id == b.id or (a.doc_id and a.doc_id == b.doc_id):
+        return False
+    return not _line(a, ancestors) & _line(b, ancestors)
+
+
+def _line(evidence: Evidence, ancestors: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return a piece of evidence and all it was made from."""
+    made_from = ancestors.get(evidence.id, frozenset())
+    return frozenset(id_ for id_ in made_from if not id_.startswith(SEARCH)) | {evidence.id}
+
+
+def _note_root(memory: Memory) -> str:
+    """Return a note's author, or the host it restates: crediting a page makes it no second witness of that page."""
+    if memory.source.startswith(_WEB) and (host := host_of(memory.source)):
+        return registrable(host)
+    return f"note:{memory.source_class.value}/{memory.scope.agent}/{memory.scope.user}"
+
+
+def _document_root(source: str) -> str:
+    """Return `root` of `scheme://root/relative/path`; a document from the web has its host's."""
+    if source.startswith(_WEB):
+        return registrable(host_of(source))
+    _, _, rest = source.partition("://")
+    return rest.partition("/")[0]

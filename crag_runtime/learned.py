@@ -1,0 +1,147 @@
+"""What an answer teaches, read off the final state: pure. Nothing the model said is in it but as a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crag_runtime.codec import restored
+from crag_runtime.conflict import Agreement
+from crag_runtime.evidence import Conflict, Draft, Finding, Label, Outcome, Verdict
+from crag_runtime.state import findings_of, plan_of, scope_of
+from kb.history import AnswerId, Evaluation
+from kb.model import MemoryId
+
+if TYPE_CHECKING:
+    from crag_runtime.evidence import Citation
+    from crag_runtime.state import Graded, RunState
+    from kb.model import Instant, Json, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedFor:
+    """A web finding and the query that found it."""
+
+    id: str
+    finding: Finding
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """All that one answer writes back.
+
+    Args:
+        answer_id: the answer.
+        tenant, scope, thread: whose.
+        question: as asked.
+        text: as answered; "" when refused.
+        outcome, verdict: how it ended.
+        citations: by number.
+        evaluations: grades of memories and findings.
+        retrieved, relevant: memory ids, for utility.
+        findings: from the web, to be quarantined.
+        agreements, conflicts: among the evidence.
+        is_key: whether the question becomes an answer-key: only for a whole, undisputed, well-founded answer.
+        report: what explains the answer, as JSON.
+        at: when it was given.
+    """
+
+    answer_id: AnswerId
+    tenant: str
+    scope: Scope
+    thread: str
+    question: str
+    text: str
+    outcome: Outcome
+    verdict: Verdict
+    citations: tuple[Citation, ...]
+    evaluations: tuple[Evaluation, ...]
+    retrieved: tuple[MemoryId, ...]
+    relevant: tuple[MemoryId, ...]
+    findings: tuple[SearchedFor, ...]
+    agreements: tuple[Agreement, ...]
+    conflicts: tuple[Conflict, ...]
+    is_key: bool
+    report: dict[str, Json]
+    at: Instant
+
+
+def learned_of(state: RunState, now: Instant) -> Learned:
+    """Return what the finished question teaches.
+
+    Args:
+        state: after refuse or a passed check.
+        now: the instant of writing back.
+    """
+    outcome = Outcome(state["outcome"])
+    is_refused = outcome is Outcome.REFUSED
+    draft = restored(Draft, state["draft"]) if state["draft"] else None
+    by_id = {f["id"]: f for f in state["found"]}
+    findings = findings_of(state)
+    verdict = Verdict(state["verdict"]) if state["verdict"] else Verdict.UNKNOWN
+    return Learned(
+        answer_id=AnswerId(state["answer_id"]),
+        tenant=state["tenant"],
+        scope=scope_of(state),
+        thread=state.get("thread", ""),
+        question=state["question"],
+        text="" if is_refused else state["text"],
+        outcome=outcome,
+        verdict=verdict,
+        citations=draft.citations if draft and not is_refused else (),
+        evaluations=tuple(_evaluation(state, g, now) for g in state["grades"] if g["rev"] or g["grade"]["id"] in by_id),
+        retrieved=tuple(dict.fromkeys(MemoryId(c["id"]) for c in state["candidates"])),
+        relevant=_relevant(state, set(by_id)),
+        findings=tuple(SearchedFor(id=id_, finding=f, query=by_id[id_]["query"]) for id_, f in findings.items()),
+        agreements=tuple(restored(Agreement, a) for a in state["agreements"]),
+        conflicts=tuple(restored(Conflict, c) for c in state["conflicts"]),
+        is_key=outcome is Outcome.ANSWERED
+        and verdict is Verdict.CORRECT
+        and not state["faults"]
+        and bool(state["text"]),
+        report=report_of(state),
+        at=now,
+    )
+
+
+def report_of(state: RunState) -> dict[str, Json]:
+    """Return what explains the answer: plan, path, verdicts, suppression, costs. No text of a memory."""
+    plan = plan_of(state)
+    return {
+        "question": plan.question,
+        "plan": dict(state["plan"]),
+        "verdicts": list(state["verdicts"]),
+        "path": [{"node": s["node"], "why": s["why"]} for s in state["path"]],
+        "suppressed": list(state["suppressed"]),
+        "reasons": list(state["reasons"]),
+        "degraded": list(state["degraded"]),
+        "usage": dict(state["usage"]),
+        "missing": [plan.sub_questions[sub] for sub in state["missing"]],
+        "conflicts": list(state["conflicts"]),
+        "asked_at": state["asked_at"],
+    }
+
+
+def _evaluation(state: RunState, graded: Graded, now: Instant) -> Evaluation:
+    grade = graded["grade"]
+    relevance = grade["relevance"]
+    return Evaluation(
+        answer_id=AnswerId(state["answer_id"]),
+        tenant=state["tenant"],
+        question=plan_of(state).sub_questions[graded["sub"]],
+        memory_id=MemoryId(str(grade["id"])),
+        rev=graded["rev"],
+        label=str(grade["label"]),
+        relevance=float(str(relevance)) if relevance is not None else None,
+        reason=str(grade["reason"]),
+        evaluator=str(grade["evaluator"]),
+        model=str(grade["model"]),
+        version=str(grade["version"]),
+        at=now,
+    )
+
+
+def _relevant(state: RunState, web: set[str]) -> tuple[MemoryId, ...]:
+    ids = (str(g["grade"]["id"]) for g in state["grades"] if g["grade"]["label"] == Label.RELEVANT)
+    return tuple(dict.fromkeys(MemoryId(id_) for id_ in ids if id_ not in web))

@@ -1,0 +1,57 @@
+"""Approve: whether the web is asked, decided by the policy or by a person before anything is paid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
+from langgraph.types import interrupt
+
+from crag_runtime.deps import Deps  # noqa: TC001
+from crag_runtime.routes import open_subs
+from crag_runtime.state import NodeName, RunState, Update, step
+
+if TYPE_CHECKING:
+    from kb.model import Json
+
+
+async def approve(state: RunState, runtime: Runtime[Deps]) -> Update:
+    """Return the decision. A question waits here, across restarts, when a person must decide."""
+    search, policy = runtime.context.search, runtime.context.policy
+    queries: list[dict[str, Json]] = [{"sub": sub, "query": state["tried"][sub][-1]} for sub in open_subs(state)]
+    assert search is not None
+    mode = state.get("approve") or policy.approve
+    if mode == "never":
+        return _decided("declined", [], "the policy never asks the web")
+    if mode == "always" or not search.is_paid:
+        return _decided("not_needed", queries, f"{len(queries)} queries for {search.name}, no approval needed")
+    answer = interrupt(
+        {
+            "kind": "approve_search",
+            "provider": search.name,
+            "queries": [q["query"] for q in queries],
+            "max_searches": policy.budgets.searches,
+        }
+    )
+    return decided(queries, answer)
+
+
+def decided(queries: list[dict[str, Json]], answer: object) -> Update:
+    """Return what a person's answer means; anything but a clear yes is a no.
+
+    Args:
+        queries: what would be searched.
+        answer: {"decision": approve | edit | decline, "query": the words to search instead, for edit}.
+    """
+    said = answer if isinstance(answer, dict) else {"decision": answer}
+    decision, words = str(said.get("decision", "")), str(said.get("query") or "").strip()
+    if decision == "edit" and words:
+        edited: list[dict[str, Json]] = [{"sub": queries[0]["sub"], "query": words}] if queries else []
+        return _decided("approved", edited, f"approved with other words: {words}")
+    if decision == "approve":
+        return _decided("approved", queries, "approved")
+    return _decided("declined", [], "declined")
+
+
+def _decided(approval: str, queries: list[dict[str, Json]], why: str) -> Update:
+    return {"approval": approval, "web_queries": queries, "path": step(NodeName.APPROVE, why)}

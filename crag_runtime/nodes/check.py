@@ -1,0 +1,37 @@
+"""Check: the draft is supported by what it cites and answers the question; else once more, else refuse."""
+
+from __future__ import annotations
+
+from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
+
+from crag_runtime.check import checked
+from crag_runtime.codec import restored
+from crag_runtime.deps import Deps  # noqa: TC001
+from crag_runtime.evidence import Draft
+from crag_runtime.routes import outcome_of
+from crag_runtime.state import NodeName, RunState, Update, step
+from crag_runtime.task import task_of
+
+
+async def check(state: RunState, runtime: Runtime[Deps]) -> Update:
+    """Return the complaint, "" when the draft may be given out."""
+    if not state["draft"]:
+        return {"complaint": "nothing was written", "path": step(NodeName.CHECK, "nothing was written")}
+    deps, draft = runtime.context, restored(Draft, state["draft"])
+    task = await task_of(state, deps)
+    result = await deps.threads.call(checked, draft, task)
+    if result.is_supported and result.is_answer:
+        outcome = outcome_of(state)
+        return {
+            "complaint": "",
+            "outcome": outcome.value,
+            "text": draft.text,
+            "path": step(NodeName.CHECK, f"supported: {outcome.value}"),
+        }
+    complaint = result.complaint or "it does not answer the question"
+    return {"complaint": complaint, "path": step(NodeName.CHECK, complaint)}
+
+
+def unchecked(state: RunState, problem: str) -> Update:  # noqa: ARG001 - every node's fallback takes the state
+    """Return a complaint: what could not be checked is not given out."""
+    return {"complaint": problem, "degraded": [f"check: {problem}"], "path": step(NodeName.CHECK, problem)}

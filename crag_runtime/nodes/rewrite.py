@@ -1,0 +1,53 @@
+"""Rewrite: other words for the sub-questions that found too little; the question itself stays as asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
+
+from crag_runtime.deps import Deps  # noqa: TC001
+from crag_runtime.evidence import Usage
+from crag_runtime.routes import open_subs
+from crag_runtime.state import NodeName, RunState, Update, plan_of, spent, step
+
+if TYPE_CHECKING:
+    from kb.model import Json
+
+
+async def rewrite(state: RunState, runtime: Runtime[Deps]) -> Update:
+    """Return new queries: for retrieval, or for a web search that timed out."""
+    deps, plan = runtime.context, plan_of(state)
+    subs = [int(str(q["sub"])) for q in state["web_queries"]] if state["is_retry"] else open_subs(state)
+    tried = [list(t) for t in state["tried"]]
+    queries = ["" for _ in tried]
+    usage, degraded = Usage(), []
+    for sub in subs:
+        words, cost, fell_back = await deps.rewriter.rewrite(tried[sub][-1], tried[sub], plan, state["asked_at"])
+        usage += cost
+        degraded += [f"rewrite: {fell_back}"] if fell_back else []
+        if words:
+            queries[sub] = words
+            tried[sub].append(words)
+    why = "; ".join(f"{sub + 1}: {queries[sub]}" for sub in subs if queries[sub]) or "no other words found"
+    update: Update = {
+        "tried": tried,
+        "usage": spent(usage),
+        "degraded": degraded,
+        "path": step(NodeName.REWRITE, why),
+    }
+    if state["is_retry"]:
+        retried: list[dict[str, Json]] = [{"sub": sub, "query": queries[sub]} for sub in subs if queries[sub]]
+        return {**update, "web_queries": retried}
+    return {**update, "queries": queries, "rewrites": state["rewrites"] + 1}
+
+
+def unrewritten(state: RunState, problem: str) -> Update:
+    """Return no new query."""
+    return {
+        "queries": ["" for _ in state["tried"]],
+        "web_queries": [],
+        "rewrites": state["rewrites"] + 1,
+        "degraded": [f"rewrite: {problem}"],
+        "path": step(NodeName.REWRITE, problem),
+    }

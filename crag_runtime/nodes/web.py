@@ -1,0 +1,64 @@
+"""Web: one search per distinct query within the budget; what comes back is graded like any other passage."""
+
+from __future__ import annotations
+
+from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
+
+from crag_runtime.codec import plain
+from crag_runtime.deps import Deps  # noqa: TC001
+from crag_runtime.evidence import Usage
+from crag_runtime.findings import finding_id
+from crag_runtime.state import Found, NodeName, RunState, Update, scope_of, spent, step
+from kb.errors import Fault, SearchUnavailable
+from kb.telemetry import Metric, count
+
+
+async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
+    """Return findings. A search that times out is asked for once more, in other words; another fault ends searching."""
+    deps = runtime.context
+    search = deps.search
+    assert search is not None
+    searched, found = list(state["searched"]), {(f["sub"], f["id"]): f for f in state["found"]}
+    used, timed_out, problem = 0, [], ""
+    for asked in state["web_queries"]:
+        sub, query = int(str(asked["sub"])), str(asked["query"])
+        if query in searched or state["searches"] + used >= deps.policy.budgets.searches:
+            continue
+        searched.append(query)
+        used += 1
+        count(Metric.WEB_SEARCHES)
+        try:
+            findings = await search.search(query, limit=deps.policy.max_results)
+        except SearchUnavailable as error:
+            problem = f"{search.name}: {error.fault.value}"
+            timed_out += [asked] if error.fault is Fault.TIMEOUT else []
+            continue
+        for finding in findings:
+            id_ = finding_id(finding, tenant=state["tenant"], scope=scope_of(state))
+            found[sub, id_] = Found(sub=sub, id=id_, query=query, finding=plain(finding))
+    is_retry = bool(timed_out) and not state["is_retry"] and state["searches"] + used < deps.policy.budgets.searches
+    new = len(found) - len(state["found"])
+    return {
+        "found": list(found.values()),
+        "searched": searched,
+        "searches": state["searches"] + used,
+        "web_queries": timed_out if is_retry else [],
+        "is_retry": is_retry,
+        "faults": ["search"] if problem and not is_retry else [],
+        "degraded": [f"web: {problem}"] if problem else [],
+        "usage": spent(Usage(searches=used)),
+        "path": step(NodeName.WEB, f"{used} searches, {new} findings{'; ' + problem if problem else ''}"),
+    }
+
+
+def unsearched(state: RunState, problem: str) -> Update:
+    """Return nothing found; a search that ran out of the node's time was still made."""
+    return {
+        "searches": state["searches"] + 1,
+        "web_queries": [],
+        "is_retry": False,
+        "faults": ["search"],
+        "degraded": [f"web: {problem}"],
+        "usage": spent(Usage(searches=1)),
+        "path": step(NodeName.WEB, problem),
+    }

@@ -1,0 +1,240 @@
+"""The synchronous side of the runtime: what retrieval finds behind the gate, evidence by id, a thread's last turns.
+
+Nothing below the gate ever leaves here as evidence: when nothing passes, nothing is returned, and what was stopped is
+reported by id and reason alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crag_runtime.evidence import Evidence, Origin, Turn
+from crag_runtime.findings import as_evidence
+from crag_runtime.freshness import best_of_each, freshness
+from crag_runtime.independence import root_of
+from crag_runtime.vectors import QuestionVectors
+from kb.history import AnswerId, EdgeKind
+from kb.model import Kind, MemoryId, Scope, Standing
+from kb.search import SearchRequest
+from kb.trust import effective, passes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from crag_runtime.evidence import Finding
+    from kb.ledger.ledger import LedgerTx
+    from kb.memories import Memories
+    from kb.model import Instant, Memory
+    from kb.ports import Vector
+    from kb.search import Suppressed
+
+KEYS = 2  # answer-keys that are expanded per query
+KEY_LIKENESS = 0.9  # least cosine between a query and an earlier question that counts as the same
+EXPANDED = 3  # memories that answer-keys may add to a sub-question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What a retrieval may see.
+
+    Args:
+        tenant: whose.
+        k: passages per query.
+        gate: effective confidence to exceed.
+        scope: whose inside the tenant.
+        at: instant to answer for; None is now.
+        sources: source URIs allowed; empty for all.
+        doc_ids: documents allowed; empty for all.
+        explain: whether to report what the gate stopped.
+    """
+
+    tenant: str
+    k: int
+    gate: float
+    scope: Scope = field(default_factory=Scope)
+    at: Instant | None = None
+    sources: tuple[str, ...] = ()
+    doc_ids: tuple[str, ...] = ()
+    explain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieved:
+    """For each query its passages (id, rank score) best first; what the gate stopped; texts that had to be embedded."""
+
+    passages: tuple[tuple[tuple[str, float], ...], ...]
+    suppressed: tuple[Suppressed, ...]
+    embedded: int
+
+
+class Store:
+    """Reads memories for the runtime."""
+
+    def __init__(self, memories: Memories) -> None:
+        self.memories = memories
+        self.vectors = QuestionVectors(memories.embedder)
+
+    def retrieve(self, queries: Sequence[str], lookup: Lookup) -> Retrieved:
+        """Return what may be used for each query: a quota of k each, and what earlier answers to it had cited.
+
+        Raises:
+            IndexUnavailable, LedgerUnavailable, EmbedderUnavailable: nothing can be retrieved now.
+            EmbedderChanged, IndexOutdated: not before the index is rebuilt.
+        """
+        vectors, embedded = self.vectors.of(queries)
+        passages: list[tuple[tuple[str, float], ...]] = []
+        stopped: dict[MemoryId, Suppressed] = {}
+        for query, vector in zip(queries, vectors, strict=True):
+            request = self._request(query, lookup)
+            result = self.memories.search(request, vector=vector)
+            at = self._at(lookup)
+            ranked = [(h.memory.id, h.score * self._freshness(h.memory, at)) for h in result.hits]
+            best = best_of_each(ranked, lookup.k)
+            known = {id_ for id_, _ in best}
+            more = [item for item in self._expanded(query, vector, lookup) if item[0] not in known]
+            passages.append((*best, *more[:EXPANDED]))
+            stopped.update({s.memory.id: s for s in result.suppressed})
+        retrieved = {id_ for found in passages for id_, _ in found}
+        suppressed = tuple(s for id_, s in stopped.items() if id_ not in retrieved)
+        return Retrieved(passages=tuple(passages), suppressed=suppressed, embedded=embedded)
+
+    def evidence(
+        self,
+        candidates: Mapping[str, float],
+        findings: Mapping[str, Finding],
+        *,
+        tenant: str,
+        now: Instant,
+    ) -> dict[str, Evidence]:
+        """Return the evidence behind ids, with vectors; ids that are gone meanwhile are absent.
+
+        Args:
+            candidates: rank score by memory or finding id.
+            findings: web findings by the id they will have as memories.
+            tenant: whose; another tenant's memory is as good as gone.
+            now: the instant of the question.
+        """
+        wanted = [MemoryId(id_) for id_ in candidates if id_ not in findings]
+        with self.memories.ledger.read() as tx:
+            memories = {id_: m for id_, m in tx.memories.get(wanted).items() if m.tenant == tenant}
+            vectors = self._vectors(tx, memories.values())
+        found: dict[str, Evidence] = {
+            id_: self.as_evidence(m, now, score=candidates[id_], vector=vectors.get(m.embed_hash))
+            for id_, m in memories.items()
+        }
+        web = {
+            id_: as_evidence(f, id_=id_, score=candidates[id_], now=now)
+            for id_, f in findings.items()
+            if id_ in candidates
+        }
+        return {**found, **web}
+
+    def turns(self, tenant: str, scope: Scope, thread: str, limit: int = 3) -> list[Turn]:
+        """Return a thread's last answered questions, oldest first; none without a thread."""
+        if not thread:
+            return []
+        with self.memories.ledger.read() as tx:
+            records = tx.answers.latest(tenant, thread, limit * 2)
+        own = [r for r in records if r.scope == scope][:limit]
+        return [
+            Turn(question=str(r.report.get("question") or r.question), answer=r.text, at=r.created_at)
+            for r in reversed(own)
+        ]
+
+    def _request(self, query: str, lookup: Lookup) -> SearchRequest:
+        return SearchRequest(
+            question=query,
+            tenant=lookup.tenant,
+            k=lookup.k * 2,  # freshness chooses among twice the quota
+            gate=lookup.gate,
+            at=lookup.at,
+            scope=lookup.scope,
+            sources=lookup.sources,
+            doc_ids=lookup.doc_ids,
+            explain=lookup.explain,
+        )
+
+    def _expanded(self, query: str, vector: Vector, lookup: Lookup) -> list[tuple[str, float]]:
+        """Return live memories that an answer to nearly the same question had cited, behind the same gate."""
+        request = SearchRequest(
+            question=query,
+            tenant=lookup.tenant,
+            k=KEYS,
+            gate=None,
+            scope=lookup.scope,
+            kinds=(Kind.ANSWER,),
+            standings=(Standing.QUARANTINED,),
+            explain=False,
+        )
+        keys = [h.memory for h in self.memories.search(request, vector=vector).hits]
+        if not keys:
+            return []
+        at = self._at(lookup)
+        with self.memories.ledger.read() as tx:
+            vectors = self._vectors(tx, keys)
+            likeness = {k.id: _cosine(vectors.get(k.embed_hash), vector) for k in keys}
+            cited = _cited(tx, (k.id for k in keys if likeness[k.id] >= KEY_LIKENESS))
+            memories = tx.memories.get(cited)
+        usable = [m for m in memories.values() if self._may_use(m, lookup, at)]
+        return [(m.id, max(likeness.values()) * self._freshness(m, at)) for m in usable]
+
+    def _may_use(self, memory: Memory, lookup: Lookup, at: Instant) -> bool:
+        scope, wanted = memory.scope, lookup.scope
+        return (
+            memory.tenant == lookup.tenant
+            and memory.kind is not Kind.ANSWER
+            and memory.standing is Standing.ACTIVE
+            and memory.valid_from <= at < memory.valid_to
+            and scope.agent in ("", wanted.agent)
+            and scope.user in ("", wanted.user)
+            and scope.conversation in ("", wanted.conversation)
+            and (not lookup.sources or memory.source in lookup.sources)
+            and (not lookup.doc_ids or memory.doc_id in lookup.doc_ids)
+            and passes(memory.trust, lookup.gate, at, self.memories.policies[memory.source_class].half_life)
+        )
+
+    def _at(self, lookup: Lookup) -> Instant:
+        return self.memories.clock.now() if lookup.at is None else lookup.at
+
+    def _freshness(self, memory: Memory, at: Instant) -> float:
+        return freshness(memory.trust, at, self.memories.policies[memory.source_class].half_life)
+
+    def _vectors(self, tx: LedgerTx, memories: Iterable[Memory]) -> Mapping[str, Vector]:
+        hashes = [m.embed_hash for m in memories if m.embed_hash]
+        return tx.embeddings.get(self.memories.embedder.identity.model, hashes) if hashes else {}
+
+    def as_evidence(
+        self, memory: Memory, now: Instant, *, score: float = 0.0, vector: Vector | None = None
+    ) -> Evidence:
+        """Return a memory as evidence at an instant."""
+        half_life = self.memories.policies[memory.source_class].half_life
+        return Evidence(
+            id=memory.id,
+            origin=Origin.MEMORY,
+            text=memory.text,
+            title=memory.passage.title,
+            heading_path=memory.passage.heading_path,
+            source=memory.source,
+            url=str(memory.metadata.get("url") or ""),
+            source_class=memory.source_class,
+            root=root_of(memory),
+            doc_id=memory.doc_id or "",
+            dated=memory.valid_from,
+            verified=memory.trust.verified,
+            confidence=effective(memory.trust, now, half_life),
+            rev=memory.rev,
+            score=score,
+            vector=vector,
+        )
+
+
+def _cosine(a: Vector | None, b: Vector) -> float:
+    return 0.0 if a is None or a.shape != b.shape else float(a @ b)
+
+
+def _cited(tx: LedgerTx, keys: Iterable[str]) -> list[MemoryId]:
+    """Return the memories that the newest answers behind these keys had cited."""
+    answers = [AnswerId(e.parent) for key in keys for e in tx.lineage.parents(key) if e.kind is EdgeKind.KEY]
+    edges = [e for answer in answers for e in tx.lineage.parents(answer)]
+    return [MemoryId(e.parent) for e in edges if e.kind is EdgeKind.CITED]

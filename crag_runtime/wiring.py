@@ -1,0 +1,112 @@
+"""Wires the runtime by hand, once: settings in, a runtime out, everything closed at the end."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crag_runtime.deps import Deps
+from crag_runtime.policy import policy_of
+from crag_runtime.routes import Limits
+from crag_runtime.threads import Threads
+from kb.tokens import cl100k_count
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from crag_runtime.runtime import CragRuntime
+    from kb.memories import Memories
+    from kb.ports import Clock
+    from kb.settings import Settings
+
+
+@asynccontextmanager
+async def build_runtime(
+    settings: Settings, memories: Memories | None = None, *, clock: Clock | None = None, threads: int = 4
+) -> AsyncIterator[CragRuntime]:
+    """Open a runtime as the settings say, and close it after.
+
+    Args:
+        settings: `load_settings()` reads them from flags, environment and kb.toml.
+        memories: an open store to use; None opens the configured one.
+        clock: the time; None for the system's.
+        threads: threads that serve the synchronous core.
+
+    Raises:
+        ConfigError: a setting is missing for what was chosen.
+    """
+    from kb.clock import SystemClock  # noqa: PLC0415 - only the default needs it
+    from kb.memories import open_memories  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        pool = Threads(threads)
+        stack.callback(pool.close)
+        store = memories or stack.enter_context(open_memories(settings, clock or SystemClock()))
+        yield await _wired(settings, store, pool, stack)
+
+
+async def _wired(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack) -> CragRuntime:
+    from crag_runtime.checkpoints import open_checkpointer  # noqa: PLC0415 - a graph library of 2 s
+    from crag_runtime.graph import build_graph  # noqa: PLC0415
+    from crag_runtime.runtime import CragRuntime as Runtime  # noqa: PLC0415
+    from crag_runtime.runtime import Graphs  # noqa: PLC0415
+
+    deps = await _deps(settings, memories, pool, stack)
+    policy = deps.policy
+    has_search = deps.search is not None
+    limits = Limits(rewrites=policy.budgets.rewrites, searches=policy.budgets.searches, has_search=has_search)
+    needs_one = deps.search is not None and deps.search.is_paid
+    checkpointer = await stack.enter_async_context(open_checkpointer(settings, needs_one=needs_one))
+    return Runtime(
+        deps,
+        Graphs(
+            answering=build_graph(limits, node_seconds=policy.node_seconds, checkpointer=checkpointer),
+            gathering=build_graph(replace(limits, writes=False), node_seconds=policy.node_seconds),
+        ),
+        checkpointer=checkpointer,
+        durability=settings.ask.durability,
+        is_lasting=settings.ask.checkpointer != "none",
+    )
+
+
+async def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack) -> Deps:
+    from crag_runtime.caches import open_cache  # noqa: PLC0415 - import what is used
+    from crag_runtime.evaluators import open_evaluator  # noqa: PLC0415
+    from crag_runtime.generators.extractive import ExtractiveGenerator  # noqa: PLC0415 - import what is used
+    from crag_runtime.generators.llm import LlmGenerator  # noqa: PLC0415
+    from crag_runtime.planners import LlmPlanner, RulePlanner  # noqa: PLC0415
+    from crag_runtime.recorder import Recorder  # noqa: PLC0415
+    from crag_runtime.rewriters import LlmRewriter, RuleRewriter  # noqa: PLC0415
+    from crag_runtime.searchers import open_search  # noqa: PLC0415
+    from crag_runtime.spool import Spool  # noqa: PLC0415
+    from crag_runtime.store import Store  # noqa: PLC0415
+    from kb.chat import open_chat  # noqa: PLC0415
+
+    chat = open_chat(settings)
+    if chat is not None:
+        stack.push_async_callback(chat.aclose)
+    search = open_search(settings, pool)
+    store = Store(memories)
+    quoting = ExtractiveGenerator(pool)
+    cache = open_cache(settings, memories.clock)
+    if cache is not None:
+        stack.callback(cache.close)
+    space = memories.embedder.identity.model
+    evaluator = open_evaluator(settings, chat=chat, cache=cache, threads=pool, clock=memories.clock, vector_space=space)
+    return Deps(
+        policy=policy_of(settings),
+        store=store,
+        recorder=Recorder(store, Spool(settings.data_dir), search.name if search else ""),
+        threads=pool,
+        clock=memories.clock,
+        cache=cache,
+        planner=LlmPlanner(chat, pool) if chat else RulePlanner(pool),
+        evaluator=evaluator,
+        rewriter=LlmRewriter(chat, pool) if chat else RuleRewriter(pool),
+        generator=LlmGenerator(chat, pool) if chat else quoting,
+        quoting=quoting,
+        search=search,
+        count_tokens=cl100k_count,
+        notices=(memories.embedder_notice,) if memories.embedder_notice else (),
+    )

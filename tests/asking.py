@@ -1,0 +1,104 @@
+"""A whole runtime for tests: a real store and graph, the other parts real, fake or scripted as a test says."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from crag_runtime.deps import Deps
+from crag_runtime.generators.extractive import ExtractiveGenerator
+from crag_runtime.graph import build_graph
+from crag_runtime.planners import RulePlanner
+from crag_runtime.policy import Budgets, RuntimePolicy
+from crag_runtime.recorder import Recorder
+from crag_runtime.result import Answer, AskRequest
+from crag_runtime.rewriters import RuleRewriter
+from crag_runtime.routes import Limits
+from crag_runtime.runtime import CragRuntime, Graphs
+from crag_runtime.spool import Spool
+from crag_runtime.store import Store
+from crag_runtime.threads import Threads
+from kb.tokens import cl100k_count
+from tests.fakes.evaluator import FakeEvaluator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from crag_runtime.evidence import Asked, Evidence
+    from kb.memories import Memories
+
+
+def by_words(relevances: Mapping[str, float], default: float = 0.05) -> Any:
+    """Return a script for FakeEvaluator: the relevance of the first words that a passage's text contains."""
+
+    def script(_asked: Asked, evidence: Evidence) -> float:
+        return next((r for words, r in relevances.items() if words in evidence.text), default)
+
+    return script
+
+
+@asynccontextmanager
+async def open_runtime(
+    memories: Memories,
+    data_dir: Path,
+    *,
+    budgets: Budgets | None = None,
+    policy: RuntimePolicy | None = None,
+    checkpointer: Any = None,
+    durability: str = "exit",
+    is_lasting: bool = False,
+    **parts: Any,
+) -> AsyncIterator[CragRuntime]:
+    """Open a runtime over a store. `parts` replace those of Deps: evaluator, search, generator, planner, rewriter…"""
+    threads = Threads()
+    policy = policy or RuntimePolicy()
+    if budgets is not None:
+        policy = replace(policy, budgets=budgets)
+    store = Store(memories)
+    search = parts.get("search")
+    quoting = ExtractiveGenerator(threads)
+    given = {
+        "policy": policy,
+        "store": store,
+        "recorder": Recorder(store, Spool(data_dir), search.name if search else ""),
+        "threads": threads,
+        "clock": memories.clock,
+        "planner": RulePlanner(threads),
+        "evaluator": FakeEvaluator(default=0.9),
+        "rewriter": RuleRewriter(threads),
+        "generator": quoting,
+        "quoting": quoting,
+        "cache": None,
+        "search": None,
+        "count_tokens": cl100k_count,
+    }
+    deps = Deps(**{**given, **parts})  # type: ignore[arg-type] # each checked by the tests that use it
+    limits = Limits(
+        rewrites=policy.budgets.rewrites, searches=policy.budgets.searches, has_search=deps.search is not None
+    )
+    if checkpointer is None and deps.search is not None and deps.search.is_paid:
+        from langgraph.checkpoint.memory import InMemorySaver
+
+        checkpointer = InMemorySaver()
+    graphs = Graphs(
+        answering=build_graph(limits, node_seconds=policy.node_seconds, checkpointer=checkpointer),
+        gathering=build_graph(replace(limits, writes=False), node_seconds=policy.node_seconds),
+    )
+    try:
+        yield CragRuntime(deps, graphs, checkpointer=checkpointer, durability=durability, is_lasting=is_lasting)
+    finally:
+        threads.close()
+
+
+async def ask(runtime: CragRuntime, question: str, **request: Any) -> Answer:
+    """Ask in the default tenant; the question must not wait for a person."""
+    answer = await runtime.ask(AskRequest(**{"question": question, "tenant": "default", **request}))
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def path_of(answer: Answer) -> list[str]:
+    """Return the nodes of an answer's path."""
+    return [str(step["node"]) for step in answer.path]

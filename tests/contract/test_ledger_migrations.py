@@ -1,0 +1,132 @@
+"""An older ledger with rows in it is brought to this program's schema, on both databases, and may go back."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from kb.ledger import open_ledger
+from kb.ledger.checks import json_text
+from kb.ledger.engine import LEDGER_FILE
+from kb.ledger.ledger import LedgerTx
+from kb.ledger.migrate import revision_of
+from kb.ledger.migrations import HEAD
+from kb.model import SourceRoot
+from tests.history_samples import A1, an_answer, an_edge, an_event
+from tests.ledger_samples import NOW, a_document, a_fingerprint, a_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kb.ledger import Ledger
+    from tests.fixtures_ledger import PostgresServer
+
+HISTORY = {"answers", "citations", "evaluations", "lineage", "evidence", "utility"}
+
+
+def migrated(connection: sa.Connection, run: Callable[[Config, str], None], revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", "kb.ledger:migrations")
+    config.attributes["connection"] = connection
+    run(config, revision)
+
+
+def fill(tx: LedgerTx) -> None:
+    """Write a row of every kind that the first schema knows."""
+    document = a_document()
+    tx.memories.add([a_memory(1), a_memory(2)])
+    tx.documents.put(document)
+    tx.documents.add_version(document.id, 1, fingerprint=a_fingerprint("d1"), memory_ids=document.memory_ids, at=NOW)
+    tx.sources.put(SourceRoot(name="handbook", tenant="acme", location="docs", source_class=a_memory(1).source_class))
+    tx.runs.start("r1", kind="ingest", at=NOW)
+    tx.outbox.mark([a_memory(1).id], NOW)
+    tx.meta.set("k", {"a": 1})
+
+
+def everything(engine: sa.Engine) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of the first schema's tables."""
+    found = sa.MetaData()
+    found.reflect(engine)
+    tables = [t for t in found.sorted_tables if t.name not in HISTORY and t.name != "ledger_version"]
+    with engine.connect() as connection:
+        return {t.name: sorted((tuple(r) for r in connection.execute(sa.select(t))), key=repr) for t in tables}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def old_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | None]:
+    """URL of a ledger at the first revision, with rows; None for SQLite in `tmp_path`."""
+    if request.param == "sqlite":
+        yield None
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture
+def old(old_url: str | None, tmp_path: Path) -> Iterator[sa.Engine]:
+    """A plain engine on that ledger."""
+    url = old_url or f"sqlite:///{tmp_path / LEDGER_FILE}"
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1), json_serializer=json_text)
+    with engine.begin() as connection:
+        migrated(connection, command.upgrade, "0001")
+    with engine.begin() as connection:
+        fill(LedgerTx(connection))
+    yield engine
+    engine.dispose()
+
+
+def test_an_upgrade_keeps_every_row_and_makes_room_for_history(
+    old: sa.Engine, old_url: str | None, tmp_path: Path
+) -> None:
+    before = everything(old)
+    assert {name for name, rows in before.items() if rows} >= {"memories", "versions", "outbox", "runs", "meta"}
+    with open_ledger(old_url, data_dir=tmp_path) as ledger:
+        assert everything(old) == before
+        assert ledger.check().revision == HEAD
+        with ledger.write() as tx:
+            assert tx.memories.page("", 9) == [a_memory(1), a_memory(2)]
+            assert tx.answers.add(an_answer())
+            assert tx.evidence.add([an_event()]) == [an_event()]
+            tx.lineage.add([an_edge("m00001", "a1")])
+    with open_ledger(old_url, data_dir=tmp_path) as again, again.read() as tx:
+        assert tx.answers.get(A1, "acme") == an_answer()
+
+
+def test_many_who_open_an_old_ledger_at_once_upgrade_it_once(
+    old: sa.Engine, old_url: str | None, tmp_path: Path
+) -> None:
+    def opened(_: int) -> str:
+        with open_ledger(old_url, data_dir=tmp_path) as ledger:
+            return ledger.check().revision
+
+    before = everything(old)
+    with ThreadPoolExecutor(6) as pool:
+        assert set(pool.map(opened, range(6))) == {HEAD}
+    assert everything(old) == before
+
+
+def test_going_back_drops_history_alone(old: sa.Engine, old_url: str | None, tmp_path: Path) -> None:
+    before = everything(old)
+    with open_ledger(old_url, data_dir=tmp_path) as ledger:
+        remember(ledger)
+    with old.begin() as connection:
+        migrated(connection, command.downgrade, "0001")
+    with old.connect() as connection:
+        assert revision_of(connection) == "0001"
+        assert not HISTORY & set(sa.inspect(connection).get_table_names())
+    assert everything(old) == before
+    with open_ledger(old_url, data_dir=tmp_path) as ledger, ledger.read() as tx:
+        assert tx.answers.page("acme") == []
+
+
+def remember(ledger: Ledger) -> None:
+    with ledger.write() as tx:
+        tx.answers.add(an_answer())

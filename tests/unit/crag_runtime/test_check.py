@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crag_runtime.check import checked
+from crag_runtime.evidence import Checked, Citation, Conflict, Draft, Evidence, Excerpt, Label, Origin, Plan, Side, Task
+from crag_runtime.generators.extractive import quoting
+
+ROOT = Path(__file__).parents[3]
+RGB = ROOT / "../shared/datasets/RGB"
+
+
+def task(question: str, texts: list[str], **changes: object) -> Task:
+    excerpts = tuple(
+        Excerpt(
+            evidence=Evidence(id=f"m{n}", origin=Origin.MEMORY, text=text, root=f"r{n}"),
+            sub=0,
+            strips=(text,),
+            relevance=0.9,
+            label=Label.RELEVANT,
+        )
+        for n, text in enumerate(texts)
+    )
+    given: dict[str, object] = {"missing": (), "conflicts": (), "today": 1_790_000_000_000, **changes}
+    return Task(plan=Plan(question=question, sub_questions=(question,)), excerpts=excerpts, **given)  # type: ignore[arg-type]
+
+
+def draft(text: str, cited: int = 1) -> Draft:
+    return Draft(text=text, citations=tuple(Citation(number=n + 1, id=f"m{n}", quote="") for n in range(cited)))
+
+
+def verdict(question: str, texts: list[str], answer: str) -> Checked:
+    return checked(draft(answer, len(texts)), task(question, texts))
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_hand_made_drafts_are_told_apart(language: str) -> None:
+    wrong = []
+    for case in lines(ROOT / f"tests/data/support_{language}.jsonl"):
+        found = verdict(case["question"], case["evidence"], case["answer"])  # type: ignore[arg-type]
+        if (found.is_supported and found.is_answer) != case["ok"]:
+            wrong.append((case["answer"], found.complaint))
+    assert wrong == []
+
+
+def first(answer: object) -> str:
+    return first(answer[0]) if isinstance(answer, list) else str(answer)
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not RGB.is_dir(), reason="no RGB")
+@pytest.mark.parametrize(("name", "form"), [("en_fact", "The answer is {} {}."), ("zh_fact", "答案是{}{}。")])
+def test_true_answers_pass_and_counterfactual_ones_do_not(name: str, form: str) -> None:
+    rows = lines(RGB / f"{name}.json")
+    passed = {"answer": 0, "fakeanswer": 0}
+    for row in rows:
+        texts: list[str] = row["positive"]  # type: ignore[assignment]
+        marks = "".join(f"[{n + 1}]" for n in range(len(texts)))
+        for key in passed:
+            found = verdict(str(row["query"]), texts, form.format(first(row[key]), marks))
+            passed[key] += found.is_supported and found.is_answer
+    assert passed["answer"] / len(rows) >= 0.95
+    assert passed["fakeanswer"] / len(rows) <= 0.05
+
+
+PRICE = "The Team plan costs 75 euros a month since 1 July 2026."
+ASKED = "How much does the Team plan cost?"
+
+
+def test_a_complaint_names_the_first_unsupported_sentence_and_what_it_lacks() -> None:
+    found = verdict(ASKED, [PRICE], "The Team plan costs 75 euros a month [1]. It was 49 euros in 2025 [1].")
+    assert not found.is_supported
+    assert "It was 49 euros in 2025." in found.complaint
+    assert "2025 is not in it" in found.complaint
+
+
+@pytest.mark.parametrize("text", ["I don't know.", "无法确定。", "The evidence does not mention it.", "Not mentioned."])
+def test_a_reply_that_declines_is_no_answer(text: str) -> None:
+    assert verdict(ASKED, [PRICE], text) == Checked(is_supported=True, is_answer=False, complaint="declined")
+
+
+def test_an_answer_may_say_beside_a_claim_what_the_evidence_lacks() -> None:
+    found = verdict(ASKED, [PRICE], "75 euros a month [1]. The evidence does not mention a discount.")
+    assert found == Checked(is_supported=True, is_answer=True)
+
+
+def test_a_title_a_heading_and_a_date_are_grounds_too() -> None:
+    evidence = Evidence(
+        id="m0", origin=Origin.MEMORY, text="It costs 75 euros.", title="Halden Relay", dated=1_782_864_000_000
+    )
+    own = Excerpt(evidence=evidence, sub=0, strips=(evidence.text,), relevance=1.0, label=Label.RELEVANT)
+    given = Task(plan=Plan(question=ASKED, sub_questions=(ASKED,)), excerpts=(own,), missing=(), conflicts=(), today=0)
+    assert checked(draft("As of 1 July 2026 Halden Relay costs 75 euros [1]."), given).is_supported
+    assert not checked(draft("As of 2 July 2026 Halden Relay costs 75 euros [1]."), given).is_supported
+
+
+def test_what_the_quoting_generator_writes_always_passes() -> None:
+    texts = [
+        PRICE,
+        "自2026年7月1日起，团队版每月75欧元。\n入门版每月15欧元。",
+        "从七月一日开始使用的团队版\n每月需要75欧元。",
+        "| plan | price |\n| --- | --- |\n| Team | 75 |",
+        "```python\nitems[0] = 75  # see [2]\n```",
+        "See [2], 【3】 and `open. “Nested” costs 75 <b>euros</b> ![x](http://e) a month.",
+        "word " * 300 + "costs 75 euros. " + "tail " * 200,
+        "* one item of 75\n* two items",
+    ]
+    for text in texts:
+        for answer in ("75", ""):
+            given = task(ASKED, [text])
+            given = replace(given, excerpts=(replace(given.excerpts[0], answer=answer),))
+            found = checked(quoting(given), given)
+            assert found.is_supported, (text[:40], quoting(given).text, found.complaint)
+            assert found.is_answer or not answer
+
+
+def test_a_shown_conflict_passes() -> None:
+    other = "The Team plan costs 69 euros a month."
+    sides = (
+        Side(value="75 euros", ids=("m0",), quote=PRICE, source="docs://a", dated=1_782_864_000_000),
+        Side(value="69 euros", ids=("m1",), quote=other, source="docs://b", dated=1_700_000_000_000),
+    )
+    given = task(ASKED, [PRICE, other], conflicts=(Conflict(sub=0, kind="number", sides=sides),))
+    assert checked(quoting(given), given) == Checked(is_supported=True, is_answer=True)
