@@ -184,8 +184,16 @@ def _penalised(relevance: float, row: dict[str, float]) -> float:
     return relevance
 
 
-def frozen_middle(sets: Sequence[FitSet], relevances: Sequence[float]) -> float:
-    """Return the threshold at which labels, sets and families, weighing alike, are most often on their side."""
+def frozen_middle(sets: Sequence[FitSet], model: Regression, *, is_alone: bool) -> float:
+    """Return the threshold at which labels, sets and families, weighing alike, are most often on their side.
+
+    Args:
+        sets: that the model was fitted on.
+        model: what is measured.
+        is_alone: without the penalties.
+    """
+    rows = [row for s in sets for row in s.rows]
+    relevances = [model.probability(row) if is_alone else _penalised(model.probability(row), row) for row in rows]
     labels = np.concatenate([s.labels for s in sets])
     members = Counter(s.family for s in sets)
     weights = balanced([s.labels for s in sets], [1 / members[s.family] for s in sets])
@@ -231,7 +239,7 @@ def fit(limit: int) -> dict[str, Any]:
         features = chosen(tried)
         model, relevances, labels = calibrated_model(own, features)
         models[name] = as_data(model)
-        thresholds[name] = frozen_middle(own, relevances)
+        thresholds[name] = frozen_middle(own, model, is_alone=name == "cosine")
         if name == "full":
             bands, notes = bands_from(relevances, labels)
     mark = digest(json.dumps([models, PENALTIES, words.unknown, sorted(words.table.items())]))

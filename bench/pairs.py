@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import log
 from pathlib import Path
@@ -247,11 +247,6 @@ def held_out_sets(limit: int) -> dict[str, list[Pair]]:
 def fit_sets(limit: int) -> dict[str, list[Pair]]:
     """Return the sets to fit on."""
     return {**article_sets(FIT, limit), "timeqa periods": sampled(period_pairs("train"), limit)}
-
-
-def untitled(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the pairs without their titles."""
-    return [replace(pair, title="") for pair in pairs]
 
 
 def _pair(reading: Reading, passage: str, title: str, *, relevant: bool) -> Pair:

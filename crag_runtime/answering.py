@@ -38,19 +38,21 @@ _ASKS = {
         r"^\s*(?:is|are|was|were|do|does|did|can|could|may|must|should|will|would|has|have|had)\b",
         "吗|是否|能否|可否|是不是|能不能|有没有|会不会",
     ),
+    Wanted.OTHER: (r"\b(?:what|which|why|how)\b",),
 }
 _ASKED = tuple((wanted, re.compile("|".join(patterns), re.IGNORECASE)) for wanted, patterns in _ASKS.items())
 _BOUNDLESS = re.compile(
-    r"\b(?:free|unlimited|no limit|none|never|forever|always|as (?:many|much|long|often) as)\b"
+    r"\b(?:free|unlimited|no limit|none|never|forever|always|as (?:many|much|long|often) as|hundreds|millions)\b"
+    r"|\b(?:thousands|dozens|billions|majority|minority|half|most|all|several|ago|centuries|decades|every)\b"
     "|免费|无限|不限|没有|无|永久|始终",
     re.IGNORECASE,
 )
 _TIMES = re.compile(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:daily|weekly|monthly|yearly|nightly|hourly|today|tomorrow)\b"
     r"|\b(?:yesterday|noon|midnight|january|february|march|april|may|june|july|august|september|october|november)\b"
-    r"|\b(?:december|q[1-4]|immediately|before|after|once|as soon as|during|until|while|at the (?:end|start))\b"
+    r"|\b(?:december|q[1-4]|immediately|before|after|once|as soon as|during|until|while|when|end|start|ago|era)\b"
     "|每[天周月年日晚]|今[天年]|明[天年]|昨天|周[一二三四五六日末]|星期|季度|世纪|年代|之前|之后|立即|期间"
-    "|[上下]午|凌晨|早上|晚上",
+    "|[上下]午|凌晨|早上|晚上|当.{1,30}时|以前|以后|时期|时代|初期|末期",
     re.IGNORECASE,
 )
 _NOUN = (
@@ -59,8 +61,10 @@ _NOUN = (
 )
 _SAID = r"(?:mentioned|specified|stated|provided|given|known|covered|disclosed|described)"
 _NOT_GIVING = (
-    r"(?:do(?:es)? not|don't|doesn't|did not|cannot|can't|contains? no|provides? no|has no|have no|gives? no|makes? no"
-    r"|is (?:insufficient|not enough)|lacks?)"
+    r"(?:(?:do(?:es)? not|don't|doesn't|did not|didn't|cannot|can't) (?:\w+ly )?(?:mention|say|state|specify|answer"
+    r"|tell|indicate|address|reveal|discuss|clarify|(?:provide|contain|give|include|have) (?:any|enough|the|a|info))"
+    r"|(?:contains?|provides?|has|have|gives?|makes?) no (?:information|mention|answer|details?|data|evidence)"
+    r"|is (?:insufficient|not enough)|lacks? (?:information|details?|the answer))"
 )
 _ZH_NOUN = "(?:资料|文档|证据|文中|原文|来源|上下文|信息|内容)"
 _DECLINING = (
@@ -73,7 +77,7 @@ _DECLINING = (
     rf"^\W*no (?:relevant )?(?:answer|mention|{_NOUN})\b|\bnot enough {_NOUN}\b",
     r"^\W*(?:unknown|not (?:mentioned|specified|stated|available|found|sure)|n/?a)\W*$",
     r"无法(?:确定|回答|判断|得知|确认|从|提供|找到)|我?不(?:清楚|知道|确定)[。！]?$|抱歉|对不起|不得而知|信息不足",
-    rf"{_ZH_NOUN}(?:中|里|都|均|并)?(?:并?没有|未|不足|无)|没有(?:提到|提及|相关(?:信息|资料)|足够|找到|说明)",
+    rf"{_ZH_NOUN}(?:中|里|都|均|并)*(?:没有|未|无)(?:提|说|给|涉|包含|记载|明确|足够|相关|任何|答案|信息)|没有(?:提到|提及|相关(?:信息|资料)|足够|找到|说明)",
     r"未(?:提到|提及|说明|给出|找到|涉及|提供|明确)",
 )
 _DECLINES = re.compile("|".join(_DECLINING), re.IGNORECASE)
@@ -85,9 +89,10 @@ def wanted_by(question: str) -> Wanted:
     return min(found)[2] if found else Wanted.OTHER
 
 
-def declines(sentence: str) -> bool:
-    """Return whether a sentence says that it does not know."""
-    return _DECLINES.search(sentence.replace("’", "'")) is not None
+def declining(sentence: str) -> str:
+    """Return the words by which a sentence says that it does not know; "" when it does not say so."""
+    found = _DECLINES.search(sentence.replace("’", "'"))
+    return found.group() if found else ""
 
 
 def gives(text: str, question: str) -> bool:

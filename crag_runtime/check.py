@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crag_runtime.almanac import day_of
-from crag_runtime.answering import declines, gives
+from crag_runtime.answering import declining, gives
 from crag_runtime.citing import Part, pieces
 from crag_runtime.evidence import Checked
 from crag_runtime.figures import figures
 from crag_runtime.language import Phrase, both
-from crag_runtime.support import content, grounds_of, has_verbatim, lacking, names
+from crag_runtime.support import content, grounds_of, has_verbatim, lacking, names, quotes
 
 if TYPE_CHECKING:
     from crag_runtime.citing import Piece
@@ -39,7 +39,7 @@ def checked(draft: Draft, task: Task) -> Checked:
         if _is_silent(piece, task):
             continue
         text = _UNCERTAIN.sub("", piece.text) if piece.part is Part.SENTENCE else piece.text
-        if piece.part is Part.SENTENCE and declines(text) and not reading.is_quoted(text, piece):
+        if piece.part is Part.SENTENCE and reading.is_declining(text, piece):
             declined = True
             continue
         complaint = reading.complaint(text, piece)
@@ -83,9 +83,12 @@ class _Reading:
             lacks = lacking(text, grounds)
         return f"“{_short(text)}”: {lacks} ({''.join(f'[{n}]' for n in piece.numbers)})" if lacks else ""
 
-    def is_quoted(self, text: str, piece: Piece) -> bool:
-        """Return whether a sentence stands in what it cites, so that it is a claim whatever it sounds like."""
-        return bool(piece.numbers) and (has_verbatim(text.strip("“”「」"), self._of(piece.numbers)) or "“" in text)
+    def is_declining(self, text: str, piece: Piece) -> bool:
+        """Return whether a sentence says that it does not know; words that its source has itself are a claim."""
+        words = declining(text)
+        if not words or not piece.numbers:
+            return bool(words)
+        return not quotes(text) and not has_verbatim(words, self._of(piece.numbers))
 
     def _of(self, numbers: tuple[int, ...]) -> Grounds:
         if numbers not in self._grounds:

@@ -34,7 +34,7 @@ _NUMBERS = re.compile(r"(\d{1,3})(?:\s*[–-]\s*\D{0,10}?(\d{1,3}))?")
 _ENDS_MARK = re.compile(rf"[{_CLOSES}\n]")
 _PLAIN = re.compile(rf"[^`\n\\ {_OPENS}]+")
 _CODE = re.compile(r"[^`\n]+")
-_QUOTES = re.compile(r"“[^”\n]*”|「[^」\n]*」|«[^»\n]*»")
+_QUOTES = re.compile(r"“[^”\n]{0,1500}”|「[^」\n]{0,1500}」|«[^»\n]{0,1500}»")
 _LEAD = re.compile(r"^\s*(?:>\s?|#{1,6}\s+|[-*+•]\s+|\d{1,2}(?:[.)]\s+|、\s*))*")
 _GAP = re.compile(r" +(?=[ .,;:!?。，；：！？)）])")  # what a mark that is taken out leaves
 _RULER = re.compile(r"^\s*\|?[\s:|-]*-[\s:|-]*$")

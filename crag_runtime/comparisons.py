@@ -62,7 +62,8 @@ _ZH = tuple(
 )
 _MEASURES = {
     "cheaper": "price", "more expensive": "price", "faster": "speed", "slower": "speed",
-    "larger": "size", "bigger": "size", "smaller": "size", "older": "age", "newer": "release date", "heavier": "weight", "lighter": "weight",
+    "larger": "size", "bigger": "size", "smaller": "size", "older": "age", "newer": "release date",
+    "heavier": "weight", "lighter": "weight",
     "taller": "height", "longer": "length",
     "便宜": "价格", "贵": "价格", "快": "速度", "慢": "速度", "大": "规模", "小": "规模",
     "早": "时间", "高": "高度", "重": "重量",

@@ -7,6 +7,7 @@ structure, not truth: who is right is for dates, provenance and people.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 RATE_RATIO = 3.0  # a value with a rate ("a year") and one without are compared only if they are this close
 ALIGNED = 0.5  # least share of terms that two sentences have in common when one denies what the other says
+MAX_HAN_NAME = 12  # letters
+_CLAUSE = re.compile(r"[，、；：。,;:]|\.\s")
 _USABLE = (Label.RELEVANT, Label.AMBIGUOUS)
 
 
@@ -106,7 +109,7 @@ def _statement(question: str, excerpt: Excerpt, time: TimeIntent, today: Instant
     heading = "\n".join((evidence.title, *evidence.heading_path))
     if mismatched(time.periods, f"{claim.quote}\n{heading}", evidence.dated, today):
         return None
-    value = text[claim.start : claim.end]
+    value = "" if claim.kind is ClaimKind.NEGATION else text[claim.start : claim.end]
     return _Stated(
         excerpt=excerpt,
         claim=claim,
@@ -170,16 +173,26 @@ def _are_other_names(question: str, a: _Stated, b: _Stated) -> bool:
 
 
 def _may_be_same(one: str, other: str) -> bool:
-    """Return whether most words of the shorter name are in the other, and no number tells them apart."""
-    mine, theirs = set(one.split()), set(other.split())
-    if any(any(c.isdigit() for c in word) for word in mine ^ theirs):
+    """Return whether two names share two Han letters in a row, or most words, and no number tells them apart."""
+    mine, theirs = one.replace(" ", ""), other.replace(" ", "")
+    if script_of(one) is Script.CJK:
+        return any(mine[i : i + 2] in theirs for i in range(len(mine) - 1) if not mine[i : i + 2].isascii())
+    words, others = set(one.split()), set(other.split())
+    if any(any(c.isdigit() for c in word) for word in words ^ others):
         return False
-    return 2 * len(mine & theirs) > min(len(mine), len(theirs))
+    return 2 * len(words & others) > min(len(words), len(others))
 
 
 def _is_name(stated: _Stated) -> bool:
-    """Return whether a value is written like a name: scripts with capitals must use one."""
+    """Return whether a value is written like a name, in a passage that surely answers.
+
+    Only an evaluator that points knows names, and it points at something wherever it is asked.
+    """
     said = _said(stated)
+    if stated.excerpt.label is not Label.RELEVANT or _CLAUSE.search(said):
+        return False
+    if script_of(said) is Script.CJK and len(said) > MAX_HAN_NAME:
+        return False
     return any(c.isupper() or c.isdigit() for c in said) or not any(c.islower() for c in said)
 
 

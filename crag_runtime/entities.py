@@ -78,7 +78,9 @@ def words_of(run: str) -> list[str]:
     while i < len(found):
         chosen = i
         for j in range(i, min(i + 12, len(found))):  # the parts of a long word are listed before it
-            if run.startswith(found[j], at) and (j == i or all(part in found[j] for part in found[i:j])):
+            if run.startswith(found[j], at) and (
+                j == i or all(part != found[j] and part in found[j] for part in found[i:j])
+            ):
                 chosen = j
         words.append(found[chosen])
         at += len(found[chosen])
@@ -97,6 +99,8 @@ def _runs(text: str) -> Iterator[tuple[int, str]]:
     common = _listed("starters_en.txt")
     for match in _RUN.finditer(text):
         at, words = match.start(), match[0].split(" ")
+        if at == 0 and len(words) > 1 and words[0].lower() in _listed("attributes.txt"):
+            at += len(words.pop(0)) + 1
         while words and (words[0].lower().split("'")[0] in common or words[0].isdigit() or words[0] == "I"):
             at += len(words.pop(0)) + 1
         while words and (words[-1].lower() in common or _LATE_YEAR.fullmatch(words[-1])):

@@ -33,10 +33,11 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _BACK = re.compile(
-    r"\b(?:it|its|they|their|them|he|she|his|her|those|these|the (?:former|latter|same)|that one|this one|both)\b"
+    r"\b(?:it|its|they|their|them|he|she|his|her"
+    r"|those|these|the (?:former|latter|same(?!\s\w))|that one|this one|both)\b"
     r"|\b(?:this|that)(?!\s(?:year|month|week|quarter|half|decade|is\s\w+ing)\b)"
     r"(?=\s(?:plan|policy|product|project|company|team|version|one|tier)\b|[?.,]|$)"
-    r"|它们?|他们?|她们?|(?<!其)其(?![他它中实余次])|前者|后者|两者"
+    r"|它们?|(?<![其吉])他们?|她们?|(?<!其)其(?![他它中实余次])|前者|后者|两者"
     r"|这(?:个|些|款|项|家)|那(?:个|些|款|项|家)|该(?:产品|公司|项目|计划|版本|套餐|政策|人)",
     re.IGNORECASE,
 )
@@ -45,7 +46,7 @@ _DUMMY = re.compile(
     r"|(?:is|was)\sit\s(?:possible|true|safe|worth|correct|necessary|ok)\b",
     re.IGNORECASE,
 )
-_PERSON = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
+_PERSON = re.compile(r"\b(?:he|she|his|her)\b|(?<![其吉])[他她](?!们)", re.IGNORECASE)
 _BACK_OWNER = re.compile(r"\b(?:its|their|his|her)\b(?=\s\w)", re.IGNORECASE)
 _AMOUNT = re.compile(
     r"\bhow\s(?:much|many)\b|\bwhat\s(?:is|was|are|were)\s(?:its|their|the)\b"
@@ -83,9 +84,9 @@ def self_contained(question: str, turns: Sequence[Turn], today: Instant) -> Carr
         today: for periods.
     """
     question = question.strip()
-    if not turns or not question or len(question) > MAX_FOLLOW_UP:
+    last = turns[-1] if turns else None
+    if last is None or not last.question.strip() or not question or len(question) > MAX_FOLLOW_UP:
         return Carried(question, "")
-    last = turns[-1]
     if _WHY.match(question):
         joint = "：" if is_chinese(last.question) else ": "
         return Carried(f"{_bare(question)}{joint}{last.question}", last.question)

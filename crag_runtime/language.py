@@ -33,7 +33,6 @@ class Phrase(StrEnum):
     LIST_MARK = "list_mark"  # between items in a line
     SPAN_MARK = "span_mark"  # between a value and the sentence it was read in
     NO_DATE = "no_date"
-    VERIFIED = "verified"
 
 
 _PHRASES: dict[Phrase, tuple[str, str]] = {
@@ -47,7 +46,6 @@ _PHRASES: dict[Phrase, tuple[str, str]] = {
     Phrase.LIST_MARK: ("; ", "；"),
     Phrase.SPAN_MARK: (" — ", "——"),
     Phrase.NO_DATE: ("undated", "无日期"),
-    Phrase.VERIFIED: ("verified", "已核实"),
 }
 
 _REFUSALS: dict[RefusalReason, tuple[str, str]] = {

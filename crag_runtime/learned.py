@@ -10,6 +10,7 @@ from crag_runtime.conflict import Agreement
 from crag_runtime.evidence import Conflict, Draft, Finding, Label, Outcome, Verdict
 from crag_runtime.state import findings_of, plan_of, scope_of
 from kb.history import AnswerId, Evaluation
+from kb.ledger.checks import storable
 from kb.model import MemoryId
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def learned_of(state: RunState, now: Instant) -> Learned:
         tenant=state["tenant"],
         scope=scope_of(state),
         thread=state.get("thread", ""),
-        question=state["question"],
-        text="" if is_refused else state["text"],
+        question=storable(state["question"]),
+        text="" if is_refused else storable(state["text"]),
         outcome=outcome,
         verdict=verdict,
         citations=draft.citations if draft and not is_refused else (),
@@ -100,7 +101,7 @@ def learned_of(state: RunState, now: Instant) -> Learned:
         and verdict is Verdict.CORRECT
         and not state["faults"]
         and bool(state["text"]),
-        report=report_of(state),
+        report={key: clean(value) for key, value in report_of(state).items()},
         at=now,
     )
 
@@ -123,18 +124,29 @@ def report_of(state: RunState) -> dict[str, Json]:
     }
 
 
+def clean(value: Json) -> Json:
+    """Return JSON that any database takes: a model, or a page, may have written what is no text."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [clean(part) for part in value]
+    if isinstance(value, dict):
+        return {storable(key): clean(part) for key, part in value.items()}
+    return value
+
+
 def _evaluation(state: RunState, graded: Graded, now: Instant) -> Evaluation:
     grade = graded["grade"]
     relevance = grade["relevance"]
     return Evaluation(
         answer_id=AnswerId(state["answer_id"]),
         tenant=state["tenant"],
-        question=plan_of(state).sub_questions[graded["sub"]],
+        question=storable(plan_of(state).sub_questions[graded["sub"]]),
         memory_id=MemoryId(str(grade["id"])),
         rev=graded["rev"],
         label=str(grade["label"]),
         relevance=float(str(relevance)) if relevance is not None else None,
-        reason=str(grade["reason"]),
+        reason=storable(str(grade["reason"])),
         evaluator=str(grade["evaluator"]),
         model=str(grade["model"]),
         version=str(grade["version"]),

@@ -55,13 +55,12 @@ class Features:
     number: float = 0.0  # a number, for "how many"
     cause: float = 0.0  # a cause, for "why"
     read: float = 0.0  # relevance of the window that it was read in
-    read_leads: float = 0.0  # that, against the best window
     span: float = 0.0  # the reader's answer is in it
 
 
 WEIGHTS = Features(
     words=3.2, leads=1.9, before=0.9, after=0.3, near=3.2, stems=1.6, letters=2.2, date=2.4, number=1.7, cause=2.3,
-    read=1.0, read_leads=2.0, span=3.0,
+    read=0.8, span=2.0,
 )  # fmt: skip
 
 
@@ -100,7 +99,6 @@ def features_of(question: str, strips: Sequence[str], reading: Reading | None = 
     letters = frozenset(_HAN.findall(question)) - _COMMON_LETTERS
     kind, is_why = wanted_by(question), _WHY.search(question) is not None
     read = reading.windows if reading else (0.0,) * len(strips)
-    read_leads = _scaled(read)
     return [
         Features(
             words=words[i],
@@ -114,7 +112,6 @@ def features_of(question: str, strips: Sequence[str], reading: Reading | None = 
             number=float(kind is Wanted.COUNT and _NUMBER.search(strip) is not None),
             cause=float(is_why and _CAUSE.search(strip) is not None),
             read=read[i],
-            read_leads=read_leads[i],
             span=float(reading is not None and reading.spans[i]),
         )
         for i, strip in enumerate(strips)

@@ -55,7 +55,7 @@ _OPENERS = (  # (way, words before, words after)
     ("before", re.compile(r"\b(?:before|prior to)\s+(?:the\s+)?$", re.IGNORECASE), re.compile(r"\s*(?:之前|以前)")),
     ("until", re.compile(r"\b(?:until|till|up to)\s+(?:the\s+)?$", re.IGNORECASE), _NEVER),
 )
-_DAWN = instant(date(FIRST_YEAR, 1, 1))
+DAWN = instant(date(FIRST_YEAR, 1, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +196,6 @@ def _open(way: str, period: Period, tonight: Instant) -> tuple[Instant, Instant]
         case "after":
             return period.end, tonight if period.end < tonight else period.end + OPEN_YEARS * 365 * DAY_MS
         case "before":
-            return _DAWN, period.start
+            return DAWN, period.start
         case _:
-            return _DAWN, period.end
+            return DAWN, period.end

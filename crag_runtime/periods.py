@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Period, TimeIntent
 from crag_runtime.flat_text import flat
-from crag_runtime.mentions import mentions
+from crag_runtime.mentions import DAWN, mentions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -115,7 +115,8 @@ def _as_of(plain: str, found: Sequence[Mention], today: Instant) -> Instant | No
     if not found:
         return None
     if _BEFORE_CHANGE.search(plain):
-        return min(found[0].period.start - 1, today)
+        period = found[0].period  # "before the 2024 change" names what ends there; 2024年调整前 the year itself
+        return min((period.end if period.start == DAWN else period.start) - 1, today)
     for match in _AS_OF.finditer(plain):
         for mention in found:
             if mention.until >= match.end() and mention.at <= match.end() + AS_OF_REACH:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REACH = 48  # characters that a negation may reach to the right
+MOST = 20  # negations read in a sentence
 SCOPE = 3  # content words it is about
 _NEUTRAL = re.compile(
     r"\b(?:not only|not just|no doubt|"
@@ -29,6 +30,7 @@ _HAN_NEGATION = re.compile(
     "|从不|并不|而不是|不可以|不能够|没有|没|未|未经|尚未|从未|并未|无|无法|无需|无须|勿|切勿|请勿|莫|别|禁止"
     "|严禁|并非|非"
 )
+_MAY_NEGATE = re.compile("[不没未无勿莫别禁非]")
 _ENDS = re.compile(
     r"[,.;:!?，。；：！？\n]\s|[，。；：！？\n]|\b(?:but|and|while|whereas|because|since)\b|但|而|因为|并且",
     re.IGNORECASE,
@@ -79,13 +81,13 @@ def polarity(sentence: str) -> Polarity:
     """Return a sentence's polarity."""
     plain = _NEUTRAL.sub(lambda m: "#" * len(m.group()), sentence)
     ends = [*(m.end() for m in _NEGATION.finditer(plain)), *_han_negations(plain)]
-    scopes = (_scope(plain[end : end + REACH]) for end in ends)
+    scopes = (_scope(plain[end : end + REACH]) for end in ends[:MOST])
     return Polarity(said=frozenset(terms(sentence).split()), denied=tuple(scope for scope in scopes if scope))
 
 
 def _han_negations(text: str) -> Iterator[int]:
     """Yield where Chinese words of negation end; 不足 and 非常 are other words."""
-    for run in _HAN.finditer(text):
+    for run in (run for run in _HAN.finditer(text) if _MAY_NEGATE.search(run.group())):
         end = run.start()
         for word in words_of(run.group()):
             end += len(word)

@@ -92,9 +92,10 @@ _RATE_BEFORE = re.compile(
     r"(?:每个?|一个?)(?P<han>秒|分钟|小时|天|日|周|月|季度|年)[^。；，,]{0,6}$|(?P<adverb>月|年|日)[费租薪]\D{0,6}$"
 )
 _RATES = {
-    "秒": "second", "s": "second", "分钟": "minute", "小时": "hour", "h": "hour", "hourly": "hour", "天": "day", "日": "day",
-    "daily": "day", "周": "week", "weekly": "week", "月": "month", "mo": "month", "monthly": "month", "季度": "quarter",
-    "quarterly": "quarter", "年": "year", "yr": "year", "annum": "year", "yearly": "year", "annually": "year",
+    "秒": "second", "s": "second", "分钟": "minute", "小时": "hour", "h": "hour", "hourly": "hour", "天": "day",
+    "日": "day", "daily": "day", "周": "week", "weekly": "week", "月": "month", "mo": "month", "monthly": "month",
+    "季度": "quarter", "quarterly": "quarter", "年": "year", "yr": "year", "annum": "year", "yearly": "year",
+    "annually": "year",
 }  # fmt: skip
 _ABOUT = re.compile(
     r"(?:\b(?:about|around|approximately|approx\.?|roughly|some|nearly|almost|circa|c\.|ca\.)|~|约|大约|大概|近|将近|接近)"
@@ -102,13 +103,13 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 _LEAST = re.compile(
-    r"(?:\b(?:more than|over|at least|above|no less than|from|minimum of|exceeding)|>=?|≥|超过|至少|不少于|不低于|逾|高于|多于)"
-    r"\s?\W?$",
+    r"(?:\b(?:more than|over|at least|above|no less than|from|minimum of|exceeding)|>=?|≥|超过|至少|不少于|不低于|逾"
+    r"|高于|多于)\s?\W?$",
     re.IGNORECASE,
 )
 _MOST = re.compile(
-    r"(?:\b(?:less than|under|at most|below|no more than|up to|maximum of|fewer than)|<=?|≤|不超过|至多|最多|不足|低于|少于|未满)"
-    r"\s?\W?$",
+    r"(?:\b(?:less than|under|at most|below|no more than|up to|maximum of|fewer than)|<=?|≤|不超过|至多|最多|不足"
+    r"|低于|少于|未满)\s?\W?$",
     re.IGNORECASE,
 )
 _OPEN = re.compile(r"^\s?(?:\+|or more\b|余|多(?=[\u3400-\u9fff])|以上)")

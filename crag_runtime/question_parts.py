@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kb.model import Instant
 
 MAX_PARTS = 3
+MOST_CUTS = 8  # what is cut finer would only be joined again
+MAX_QUESTION = 2000  # characters; a longer one is a text, and stays whole
 
 _ITEM = re.compile(r"(?:(?<=^)|(?<=[\s:：;；]))(?:\(?\d{1,2}[.)、）](?!\d)|[•*-](?=\s)|[①②③④⑤⑥⑦⑧⑨]|\([a-z]\))\s*")
 _MARKS = re.compile(r"(?<=[?？])[\s”\"]*")
@@ -69,17 +71,24 @@ def sub_questions(question: str, today: Instant) -> tuple[str, ...]:
         question: self-contained.
         today: for the periods it names.
     """
+    if len(question) > MAX_QUESTION:
+        return (question,)
     things = compared(question, today)
     if things:
         parts = [_in_period(part, question, today) for part in things]
     else:
-        cut = _split(question)
+        cut = _merged(list(dict.fromkeys(_split(question))), MOST_CUTS)
         parts = [part if i == 0 else _whole(part, cut[:i], today) for i, part in enumerate(cut)]
     distinct = list(dict.fromkeys(part for part in parts if part))
-    if len(distinct) > MAX_PARTS:
-        glue = "" if is_chinese(question) else " "
-        distinct[MAX_PARTS - 1 :] = [glue.join(distinct[MAX_PARTS - 1 :])]
-    return tuple(distinct) if len(distinct) > 1 else (question,)
+    return tuple(_merged(distinct, MAX_PARTS)) if len(distinct) > 1 else (question,)
+
+
+def _merged(parts: list[str], most: int) -> list[str]:
+    """Return at most so many parts: the rest is joined to the last."""
+    if len(parts) <= most:
+        return parts
+    glue = "" if is_chinese(parts[0]) else " "
+    return [*parts[: most - 1], glue.join(parts[most - 1 :])]
 
 
 def _split(question: str) -> list[str]:

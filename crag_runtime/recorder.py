@@ -16,6 +16,7 @@ from crag_runtime.keys import answer_key
 from crag_runtime.learned import Learned
 from kb.errors import DependencyError, IntegrityError, KbError, StaleRevision
 from kb.history import AnswerRecord, CitedMemory, Edge, EdgeKind
+from kb.ledger.checks import storable
 from kb.log import get_logger
 from kb.model import Kind, MemoryId, SourceClass
 from kb.passages import embedded_as
@@ -198,7 +199,7 @@ def _record(learned: Learned, memories: Mapping[str, Memory], embedded: int) -> 
                 source=memories[c.id].source,
                 url=str(memories[c.id].metadata.get("url") or ""),
                 title=memories[c.id].passage.title,
-                quote=c.quote,
+                quote=storable(c.quote),
                 supports=c.supports,
             )
             for c in learned.citations

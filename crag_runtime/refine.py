@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crag_runtime.evidence import Evidence, Grade, ScoredStrip
 
 MASS = 0.98  # of the likelihood that a passage's kept strips must have together
+READ_MASS = 0.99  # that, where an evaluator has read: its likelihoods are sharper
 SHARE = 0.9  # of a passage's characters that is kept at most, its best strip apart
 READ_FROM = 0.3  # relevance of a window from which it matches without sharing a word
 LOWERED = 0.5  # factor on the relevance of a passage in which nothing matches
@@ -119,7 +120,7 @@ def _wishes(question: str, evidence: Evidence, grade: Grade) -> list[_Wish]:
             is_best=rank == 0,
             rank=relevance if rank == 0 else relevance * shares[i],
         )
-        for rank, i in enumerate(_chosen(texts, shares))
+        for rank, i in enumerate(_chosen(texts, shares, READ_MASS if reading else MASS))
     ]
 
 
@@ -152,14 +153,14 @@ def _places(text: str, answer: str) -> Iterator[tuple[int, int]]:
         at = text.find(answer, at + len(answer))
 
 
-def _chosen(texts: Sequence[str], shares: Sequence[float]) -> list[int]:
-    """Return the likeliest strips, best first, until they have MASS together; a long strip must be likelier."""
+def _chosen(texts: Sequence[str], shares: Sequence[float], enough: float) -> list[int]:
+    """Return the likeliest strips, best first, until they have `enough` together; a long strip must be likelier."""
     order = sorted(range(len(texts)), key=lambda i: (-shares[i] / len(texts[i]) ** 0.5, i))
     limit = SHARE * sum(map(len, texts))
     chosen: list[int] = []
     mass, size = 0.0, 0
     for i in order:
-        if mass >= MASS:
+        if mass >= enough:
             break
         if not _WORD.search(texts[i]) or (chosen and size + len(texts[i]) > limit):
             continue

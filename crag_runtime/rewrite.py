@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kb.model import Instant
 
+ANY_YEAR = 2000
 MAX_ADDED = 3  # synonyms added to one query
 MAX_QUERY = 400  # characters of a model's query
 
@@ -76,6 +77,7 @@ def keeps(original: str, rewrite: str, *, today: Instant) -> str:
     lost = [name for name in entities(original) if same(name) not in flat]
     named = {(period.start, period.end) for period in periods_in(rewrite, today)}
     lost += [period.label for period in periods_in(original, today) if (period.start, period.end) not in named]
+    lost += [label for label in _yearless(original, today) if same(label) not in flat]
     kept = numerals(rewrite, today)
     lost += [number for number in sorted(numerals(original, today)) if number not in kept]
     if is_chinese(original) != is_chinese(rewrite) and re.search(r"[^\W\d_]", original):
@@ -93,10 +95,16 @@ def adds(original: str, rewrite: str, *, today: Instant) -> str:
 
 def numerals(text: str, today: Instant) -> set[str]:
     """Return the numbers of a text in figures, those of its periods left out, without marks between thousands."""
-    for mention in reversed(mentions(text, today)):
+    for mention in reversed(mentions(text, today, year=ANY_YEAR)):
         text = f"{text[: mention.at]} {text[mention.until :]}"
     plain = unicodedata.normalize("NFKC", text)
     return {re.sub(r",(?=\d{3})", "", number).rstrip(".,") for number in _NUMBER.findall(plain)}
+
+
+def _yearless(text: str, today: Instant) -> list[str]:
+    """Return the words of parts whose year is not said: "Q2"."""
+    known = {mention.at for mention in mentions(text, today)}
+    return [m.period.label for m in mentions(text, today, year=ANY_YEAR) if m.at not in known]
 
 
 def same_query(query: str) -> str:

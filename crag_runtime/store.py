@@ -13,6 +13,7 @@ from crag_runtime.evidence import Evidence, Origin, Turn
 from crag_runtime.findings import as_evidence
 from crag_runtime.freshness import best_of_each, freshness
 from crag_runtime.independence import root_of
+from crag_runtime.periods import periods_in
 from crag_runtime.vectors import QuestionVectors
 from kb.history import AnswerId, EdgeKind
 from kb.model import Kind, MemoryId, Scope, Standing
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 KEYS = 2  # answer-keys that are expanded per query
 KEY_LIKENESS = 0.9  # least cosine between a query and an earlier question that counts as the same
+DATE_KEYS = ("date", "updated", "last_modified", "modified", "published")  # of front matter, sidecars and web pages
 EXPANDED = 3  # memories that answer-keys may add to a sub-question
 
 
@@ -135,8 +137,7 @@ class Store:
         if not thread:
             return []
         with self.memories.ledger.read() as tx:
-            records = tx.answers.latest(tenant, thread, limit * 2)
-        own = [r for r in records if r.scope == scope][:limit]
+            own = tx.answers.latest(tenant, thread, limit, scope=scope)
         return [
             Turn(question=str(r.report.get("question") or r.question), answer=r.text, at=r.created_at)
             for r in reversed(own)
@@ -220,13 +221,21 @@ class Store:
             source_class=memory.source_class,
             root=root_of(memory),
             doc_id=memory.doc_id or "",
-            dated=memory.valid_from,
+            dated=dated(memory, now),
             verified=memory.trust.verified,
             confidence=effective(memory.trust, now, half_life),
             rev=memory.rev,
             score=score,
             vector=vector,
         )
+
+
+def dated(memory: Memory, now: Instant) -> Instant:
+    """Return when a memory was published: the date its document states, else since when it is valid here."""
+    stated = (str(memory.metadata.get(key) or "") for key in DATE_KEYS)
+    periods = (period for text in stated if text for period in periods_in(text, now))
+    first = next(periods, None)
+    return memory.valid_from if first is None else first.start
 
 
 def _cosine(a: Vector | None, b: Vector) -> float:

@@ -32,7 +32,8 @@ its is are was were be been being am do does did done has have had having will w
 might must not no what which who whom whose when where why how many much long often there here about into over
 under between among i me my we us our you your he him his she her they them their one ones any some all each
 every other such own same so too very just also please tell give name called say said does's what's who's it's
-'s 的 了 是 在 和 与 及 或 有 被 把 对 于 为 以 从 到 由 向 给 让 使 也 都 就 还 又 而 但 并 且 着 过 地 得 之
+'s 这是 那是 都是 就是 也是
+的 了 是 在 和 与 及 或 有 被 把 对 于 为 以 从 到 由 向 给 让 使 也 都 就 还 又 而 但 并 且 着 过 地 得 之
 其 这 那 这个 那个 这些 那些 哪 哪些 哪个 哪里 哪儿 哪位 哪一 哪年 什么 甚么 怎么 怎样 如何 为什么 为何 何 何时
 何地 何人 谁 多少 几 几个 多 吗 呢 吧 啊 呀 么 请问 请 是否 能否 可以 会 能 要 应 应该 它 他 她 我 你 您 们 它们
 他们 她们 我们 你们 自己 一个 一种 一 个 种 些 中 里 上 下 时候 时 什么样 属于 叫 叫做 称为 问 是什么 有什么

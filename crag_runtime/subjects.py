@@ -62,6 +62,8 @@ def are_same(question: str, one: Subject, other: Subject) -> bool:
     """Return whether two values are about one subject; in doubt they are not."""
     wanted = question_terms(question)
     mine, theirs = wanted & one.around, wanted & other.around
+    if not (one.sentence and other.sentence):  # nothing but the value
+        return False
     is_about = min(len(mine), len(theirs)) >= SHARED * len(wanted) > 0
     if not is_about and not _are_alike(one.sentence, other.sentence):
         return False

@@ -41,8 +41,9 @@ before after since until during per within up down price prices
 _QUOTES = re.compile(r"“([^”\n]+)”|「([^」\n]+)」|«([^»\n]+)»|\"([^\"\n]{12,})\"")
 _ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WIDE_BLANK = re.compile(rf"(?<=[{_ASIAN}\u3000-\u303f]) | (?=[{_ASIAN}])")  # a line's end is no blank in Chinese
-_LETTER, _SIGN = rf"[^\W\d_{_ASIAN}]", rf"(?:[^\W{_ASIAN}]|[’'.&+/-])"
-_NAME = re.compile(rf"{_LETTER}{_SIGN}*[^\W{_ASIAN}]|{_LETTER}|\d{_SIGN}*{_LETTER}{_SIGN}*")
+_WORD = re.compile(rf"(?<![^\W{_ASIAN}])[^\W{_ASIAN}](?:[^\W{_ASIAN}]|[’'.&+/-])*+")
+_STARTS = frozenset('.!?:;。！？：；"“*|')
+_BETWEEN = re.compile(r"\W*")
 _CODE = re.compile(r"\d|[a-z][A-Z]|^[A-Z]{2,}$|_|^(?:[A-Z]\.){2,}")
 _MARKUP = re.compile(r"[\\*_`#>]|^\s*[-+]\s", re.MULTILINE)
 _BLANKS = re.compile(r"\s+")
@@ -113,21 +114,15 @@ def names(text: str) -> list[str]:
     Chinese writes no capitals: its names are found by `content` alone.
     """
     found: list[str] = []
-    previous = ""
-    for word in _NAME.finditer(text):
-        token = word.group()
-        begins = not previous or previous[-1] in '.!?:;。！？：；"“*|'
-        is_name = token[0].isupper() and not begins
-        if (is_name or _CODE.search(token)) and token.lower() not in _framing():
+    begins = True
+    for word in _WORD.finditer(text):
+        token = word.group().rstrip("’'.&+/-")
+        is_name = (token[0].isupper() and not begins) or _CODE.search(token)
+        if is_name and not token.isdecimal() and token.lower() not in _framing():
             found.append(token)
-        previous = text[: word.end()].rstrip()[-1:] if word.end() >= len(text) else _between(text, word.end())
+        gap = _BETWEEN.match(text, word.start() + len(token))
+        begins = gap is not None and gap.group().strip()[-1:] in _STARTS
     return found
-
-
-def _between(text: str, end: int) -> str:
-    """Return the last mark that stands between a word's end and the next word."""
-    gap = re.match(r"[^\w]*", text[end:])
-    return gap.group().strip() if gap and gap.group().strip() else "x"
 
 
 def _context(excerpts: Iterable[Excerpt]) -> Iterator[str]:

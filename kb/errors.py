@@ -116,11 +116,31 @@ def _document_error(code: str, message: str, hint: str) -> DocumentError:
     return DocumentError(FailureCode(code), message, hint=hint)
 
 
+class Fault(StrEnum):
+    """How a call to an outside service failed."""
+
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"  # 429; may carry how long to wait
+    UNAUTHORISED = "unauthorised"  # 401, 403: the key is wrong
+    UNREACHABLE = "unreachable"  # no connection, or it broke in the middle
+    REJECTED = "rejected"  # another 4xx: the request is not accepted
+    SERVER = "server"  # 5xx
+    MALFORMED = "malformed"  # the reply is not what was asked for
+    CUT_OFF = "cut_off"  # the reply ended before it was complete
+
+
 class DependencyError(KbError):
     """An outside service failed; the same call may succeed later."""
 
     exit_code = ExitCode.DEPENDENCY
     hint = "`kb doctor` checks each dependency"
+
+    def __init__(
+        self, message: str = "", *, hint: str = "", fault: Fault = Fault.UNREACHABLE, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.fault = fault
+        self.retry_after = retry_after  # seconds the service asked to wait, where it did
 
 
 class LedgerUnavailable(DependencyError):  # noqa: N818
@@ -135,35 +155,11 @@ class EmbedderUnavailable(DependencyError):  # noqa: N818
     """The embedder cannot be reached or loaded."""
 
 
-class Fault(StrEnum):
-    """How a call to an outside service failed."""
-
-    TIMEOUT = "timeout"
-    RATE_LIMITED = "rate_limited"  # 429; may carry how long to wait
-    UNAUTHORISED = "unauthorised"  # 401, 403: the key is wrong
-    UNREACHABLE = "unreachable"  # no connection, or it broke in the middle
-    REJECTED = "rejected"  # another 4xx: the request is not accepted
-    SERVER = "server"  # 5xx
-    MALFORMED = "malformed"  # the reply is not what was asked for
-    CUT_OFF = "cut_off"  # the reply ended before it was complete
-
-
 class EvaluatorUnavailable(DependencyError):  # noqa: N818
     """The evaluator cannot be loaded or run."""
 
 
-class _ServiceUnavailable(DependencyError):  # noqa: N818
-    """An outside service failed."""
-
-    def __init__(
-        self, message: str = "", *, fault: Fault = Fault.UNREACHABLE, retry_after: float | None = None, hint: str = ""
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.fault = fault
-        self.retry_after = retry_after  # seconds the service asked to wait, where it did
-
-
-class ModelUnavailable(_ServiceUnavailable):
+class ModelUnavailable(DependencyError):  # noqa: N818
     """The chat model cannot be reached, or its reply cannot be used."""
 
     calls = 0  # requests that were sent in vain
@@ -173,7 +169,7 @@ class ModelUnavailable(_ServiceUnavailable):
     hint = "see `kb doctor`; [chat] in kb.toml names the endpoint"
 
 
-class SearchUnavailable(_ServiceUnavailable):
+class SearchUnavailable(DependencyError):  # noqa: N818
     """The web search cannot be reached, or its reply cannot be used."""
 
     hint = "see [search] in kb.toml"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crag_runtime.result import Answer, AskRequest, Waiting
     from crag_runtime.runtime import Event
-    from kb.model import Json
+    from kb.model import Json, Scope
     from kb.settings import Settings
 
 
@@ -81,11 +81,9 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from trusted, relevant memories, with citations; or say honestly why not."""
-    from crag_runtime.result import AskRequest
-    from kb.clock import SystemClock
     from kb.errors import InputError
     from kb.model import Scope
-    from kb_cli.values import from_stdin, instant, readable
+    from kb_cli.values import readable
 
     readable(question or "", thread, user, agent, conversation, query, *(source or ()), *(document or ()))
     settings = settings_of(tenant=tenant, ask=None if evaluator is None else {"evaluator": evaluator.value})
@@ -94,22 +92,39 @@ def ask(
     if resume:
         if not thread:
             raise InputError("--resume needs the --thread that waits")
-        decision = "" if decide is None else decide.value
-        asyncio.run(_resumed(settings, thread, scope, decision, query, show))
+        asyncio.run(_resumed(settings, thread, scope, "" if decide is None else decide.value, query, show))
         return
+    narrowed = (tuple(source or ()), tuple(document or ()))
+    request = _request(question, settings.tenant, scope, thread, at, narrowed, approve)
+    asyncio.run(_asked(settings, request, show))
+
+
+def _request(  # noqa: PLR0917 - a command line's options, passed on once
+    question: str | None,
+    tenant: str,
+    scope: Scope,
+    thread: str,
+    at: str | None,
+    narrowed: tuple[tuple[str, ...], tuple[str, ...]],
+    approve: ApproveOption | None,
+) -> AskRequest:
+    from crag_runtime.result import AskRequest
+    from kb.clock import SystemClock
+    from kb.errors import InputError
+    from kb_cli.values import from_stdin, instant
+
     if question is None:
         raise InputError("there is no question", hint='kb ask "…", or `kb ask -` to read it from standard input')
-    request = AskRequest(
+    return AskRequest(
         question=from_stdin() if question == "-" else question,
-        tenant=settings.tenant,
+        tenant=tenant,
         scope=scope,
         thread=thread,
         at=None if at is None else instant(at, SystemClock().now()),
-        sources=tuple(source or ()),
-        doc_ids=tuple(document or ()),
+        sources=narrowed[0],
+        doc_ids=narrowed[1],
         approve="" if approve is None else approve.value,
     )
-    asyncio.run(_asked(settings, request, show))
 
 
 class _Show:
@@ -173,11 +188,11 @@ async def _asked(settings: Settings, request: AskRequest, show: _Show) -> None:
         _end(result, show, settings)
 
 
-async def _resumed(settings: Settings, thread: str, scope: object, decision: str, query: str, show: _Show) -> None:
+async def _resumed(  # noqa: PLR0917 - a command line's options, passed on once
+    settings: Settings, thread: str, scope: Scope, decision: str, query: str, show: _Show
+) -> None:
     from crag_runtime.wiring import build_runtime
-    from kb.model import Scope
 
-    assert isinstance(scope, Scope)
     async with build_runtime(settings) as runtime:
         events = runtime.resuming(thread, settings.tenant, scope=scope, decision=decision, query=query)
         _end(await _shown(events, show), show, settings)

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from langgraph.checkpoint.memory import InMemorySaver
+
 from crag_runtime.deps import Deps
 from crag_runtime.generators.extractive import ExtractiveGenerator
 from crag_runtime.graph import build_graph
@@ -53,9 +55,7 @@ async def open_runtime(
 ) -> AsyncIterator[CragRuntime]:
     """Open a runtime over a store. `parts` replace those of Deps: evaluator, search, generator, planner, rewriter…"""
     threads = Threads()
-    policy = policy or RuntimePolicy()
-    if budgets is not None:
-        policy = replace(policy, budgets=budgets)
+    policy = replace(policy or RuntimePolicy(), **({} if budgets is None else {"budgets": budgets}))
     store = Store(memories)
     search = parts.get("search")
     quoting = ExtractiveGenerator(threads)
@@ -75,21 +75,22 @@ async def open_runtime(
         "count_tokens": cl100k_count,
     }
     deps = Deps(**{**given, **parts})  # type: ignore[arg-type] # each checked by the tests that use it
-    limits = Limits(
-        rewrites=policy.budgets.rewrites, searches=policy.budgets.searches, has_search=deps.search is not None
-    )
     if checkpointer is None and deps.search is not None and deps.search.is_paid:
-        from langgraph.checkpoint.memory import InMemorySaver
-
         checkpointer = InMemorySaver()
-    graphs = Graphs(
-        answering=build_graph(limits, node_seconds=policy.node_seconds, checkpointer=checkpointer),
-        gathering=build_graph(replace(limits, writes=False), node_seconds=policy.node_seconds),
-    )
+    graphs = _graphs(deps, checkpointer)
     try:
         yield CragRuntime(deps, graphs, checkpointer=checkpointer, durability=durability, is_lasting=is_lasting)
     finally:
         threads.close()
+
+
+def _graphs(deps: Deps, checkpointer: Any) -> Graphs:
+    budgets, seconds = deps.policy.budgets, deps.policy.node_seconds
+    limits = Limits(rewrites=budgets.rewrites, searches=budgets.searches, has_search=deps.search is not None)
+    return Graphs(
+        answering=build_graph(limits, node_seconds=seconds, checkpointer=checkpointer),
+        gathering=build_graph(replace(limits, writes=False), node_seconds=seconds),
+    )
 
 
 async def ask(runtime: CragRuntime, question: str, **request: Any) -> Answer:

@@ -97,15 +97,11 @@ def _serve(path: str, port: int) -> None:
 
     params = xllamacpp.CommonParams()
     params.model.path = path
-    params.model_alias = {MODEL}
-    params.hostnames = ["127.0.0.1"]
-    params.port = port
-    params.n_ctx = CONTEXT
-    params.n_parallel = 1
-    params.n_gpu_layers = 0
-    params.cpuparams.n_threads = 1  # more are slower on shared cores
-    params.cpuparams_batch.n_threads = 1
-    params.warmup = False
+    chosen = {"model_alias": {MODEL}, "hostnames": ["127.0.0.1"], "port": port, "n_ctx": CONTEXT, "n_parallel": 1}
+    for name, value in {**chosen, "n_gpu_layers": 0, "warmup": False}.items():
+        setattr(params, name, value)
+    for part in (params.cpuparams, params.cpuparams_batch):
+        setattr(part, "n_threads", 1)  # noqa: B010 - as above; more threads are slower on shared cores
     server = xllamacpp.Server(params)
     while server.listening_address:
         signal.pause()

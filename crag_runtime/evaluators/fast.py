@@ -98,15 +98,22 @@ class FastEvaluator:
 
     def _relevance(
         self, query: Query, evidence: Evidence, values: dict[str, float], cosine: float | None
-    ) -> tuple[float, str]:
+    ) -> tuple[float | None, str]:
+        """Return the relevance and what it rests on; None where neither words nor vectors can tell anything."""
         known = self._known
-        if cosine is not None and is_cross_script(query, evidence):
+        is_cross, is_wordless = is_cross_script(query, evidence), not query.weights
+        if cosine is None:
+            why = _why_no_cosine(is_known_space=self._is_known_space)
+            if is_cross or is_wordless:
+                return None, f"{_why_no_words(is_cross=is_cross)}, and {why}"
+            return known.relevance(values, known.lexical), f"{_words(values)}; by words alone, as {why}"
+        if is_cross:
             values |= {"cosine": cosine, "entity_missing": 0.0, "number_missing": 0.0}  # names are spelt otherwise
-            return known.relevance(values, known.cross), f"cosine {cosine:.2f}; in another script, so by cosine alone"
-        words = f"{values['coverage']:.0%} of the question's words"
-        if cosine is not None:
-            return known.relevance(values | {"cosine": cosine}, known.full), f"cosine {cosine:.2f}, {words}"
-        return known.relevance(values, known.lexical), f"{words}; {_why_no_cosine(asked_space=self._is_known_space)}"
+            return known.relevance(values, known.cross), f"cosine {cosine:.2f}, alone: {_why_no_words(is_cross=True)}"
+        values |= {"cosine": cosine}
+        if is_wordless:
+            return known.relevance(values, known.cosine), f"cosine {cosine:.2f}, alone: {_why_no_words(is_cross=False)}"
+        return known.relevance(values, known.full), f"cosine {cosine:.2f}, {_words(values)}"
 
     def _as_grade(self, evidence: Evidence, relevance: float | None, label: Label, reason: str) -> Grade:
         return Grade(
@@ -120,10 +127,18 @@ class FastEvaluator:
         )
 
 
-def _why_no_cosine(*, asked_space: bool) -> str:
-    if asked_space:
-        return "by words alone, as there is no vector to compare"
-    return "by words alone, as no coefficients are known for these vectors"
+def _words(values: dict[str, float]) -> str:
+    return f"{values['coverage']:.0%} of the question's words"
+
+
+def _why_no_cosine(*, is_known_space: bool) -> str:
+    if is_known_space:
+        return "there is no vector to compare"
+    return "no coefficients are known for these vectors"
+
+
+def _why_no_words(*, is_cross: bool) -> str:
+    return "it is in another script than the question" if is_cross else "the question has no telling word"
 
 
 def _against(query: Query, values: dict[str, float]) -> list[str]:

@@ -1,9 +1,9 @@
 """The reader at work: a question and a text in, a probability that the text answers it and the answer's place out.
 
 It is a cross-encoder: question and text are one input, `<s> query: … </s> passage: … </s>`. One window a call of the
-graph: measured as fast as a batch on one thread, and what is read does not depend on what is read beside it. Both
-tokens before the texts' ends and `<s>` carry huge activations, so `</s>` between the two texts is moved to the front
-of the graph's input, its position kept: there it is quantised apart with `<s>` (attention has no order of its own).
+graph (see `kb.embedders.e5_graph`), so what is read does not depend on what is read beside it. The special tokens carry
+huge activations and are quantised apart from the rest; for that the `</s>` between the two texts is moved to the front
+of the graph's input, beside `<s>`, its position kept (attention has no order of its own).
 Against full precision that takes the mean error of a logit from .19 to .07, and decisions that flip from 4 % to 1 %.
 """
 

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from crag_runtime.citing import Marks, numbering, pieces
 from crag_runtime.evidence import Citation, Draft, Usage
 from crag_runtime.generators.extractive import not_covered, side_line
+from crag_runtime.generators.quotation import inert
 from crag_runtime.language import Phrase, is_chinese, said
 from crag_runtime.prompts import answer_messages
 from crag_runtime.strips import lexical_scores
 from crag_runtime.support import grounds_of, lacking
+from kb.errors import Fault, ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from crag_runtime.evidence import Conflict, Excerpt, Task
     from crag_runtime.threads import Threads
-    from kb.chat import Chat
+    from kb.chat import Chat, Spent
 
 _THINKS, _THOUGHT = "<think>", "</think>"
 
@@ -57,6 +59,8 @@ class LlmGenerator:
             text.say(said(Phrase.UNCERTAIN, in_chinese=in_chinese) + "\n")
         reply = await self._chat.complete(answer_messages(task), text.take)
         text.finish(reply.text)
+        if not text.has_begun:
+            raise _empty(reply.spent)
         for line in _added(task, text, in_chinese=in_chinese):
             text.say(f"\n{line}")
         citations = await self._threads.call(_citations, text.whole, text.ids(), task)
@@ -77,7 +81,7 @@ class _Text:
         self._raw = ""  # as it came from the model
         self._used = 0  # of it, characters that went on
         self._blank = ""  # held back: it may be the end
-        self._has_begun = False
+        self.has_begun = False
         self.whole = ""
 
     def take(self, piece: str) -> None:
@@ -114,13 +118,19 @@ class _Text:
         return {given: written[number] for number, given in self._marks.used.items()}
 
     def _write(self, piece: str) -> None:
-        if not self._has_begun:
+        if not self.has_begun:
             piece = piece.lstrip()
         kept = (self._blank + piece).rstrip()
         self._blank = (self._blank + piece)[len(kept) :]
         if kept:
-            self._has_begun = True
+            self.has_begun = True
             self.say(kept)
+
+
+def _empty(spent: Spent) -> ModelUnavailable:
+    error = ModelUnavailable("the chat model's reply has no answer in it", fault=Fault.MALFORMED)
+    error.calls, error.tokens_in, error.tokens_out = spent.calls, spent.tokens_in, spent.tokens_out
+    return error
 
 
 def _after_thought(raw: str) -> int | None:
@@ -138,7 +148,7 @@ def _added(task: Task, text: _Text, *, in_chinese: bool) -> Iterator[str]:
         return  # it declined, or cited nothing: the check refuses that, and more words would hide it
     for conflict in task.conflicts:
         if not _shows(conflict, text.ids().values()):
-            yield said(Phrase.DISAGREE, in_chinese=in_chinese) + task.plan.sub_questions[conflict.sub]
+            yield said(Phrase.DISAGREE, in_chinese=in_chinese) + inert(task.plan.sub_questions[conflict.sub])
             for side in conflict.sides:
                 yield side_line(side, "".join(text.mark(known) for known in side.ids), in_chinese=in_chinese)
     if task.missing:

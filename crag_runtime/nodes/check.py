@@ -8,7 +8,7 @@ from crag_runtime.check import checked
 from crag_runtime.codec import restored
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Draft
-from crag_runtime.routes import outcome_of
+from crag_runtime.routes import MAX_ATTEMPTS, outcome_of
 from crag_runtime.state import NodeName, RunState, Update, step
 from crag_runtime.task import task_of
 
@@ -29,7 +29,10 @@ async def check(state: RunState, runtime: Runtime[Deps]) -> Update:
             "path": step(NodeName.CHECK, f"supported: {outcome.value}"),
         }
     complaint = result.complaint or "it does not answer the question"
-    return {"complaint": complaint, "path": step(NodeName.CHECK, complaint)}
+    update: Update = {"complaint": complaint, "path": step(NodeName.CHECK, complaint)}
+    if draft.generator == deps.quoting.name:  # quotation says the same every time
+        update["attempts"] = MAX_ATTEMPTS
+    return update
 
 
 def unchecked(state: RunState, problem: str) -> Update:  # noqa: ARG001 - every node's fallback takes the state

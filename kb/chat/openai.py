@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AIMessage, BaseMessage
     from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
 
     from kb.chat import Message
     from kb.chat.forms import Manners
@@ -131,7 +132,7 @@ class OpenAIChat:
             Endpoint(
                 model=chat.model,
                 base_url=chat.base_url or settings.openai_base_url,
-                api_key=chat.api_key or settings.openai_api_key,
+                api_key=_key(settings),
                 timeout_s=chat.timeout_seconds,
                 retries=chat.retries,
                 max_tokens=chat.max_tokens,
@@ -335,6 +336,13 @@ class OpenAIChat:
             line = _Line(client, model, asyncio.Semaphore(self._endpoint.max_concurrency))
             self._lines[loop] = line
         return line
+
+
+def _key(settings: Settings) -> SecretStr | None:
+    """Return the key for the chat endpoint; a key that was given for another endpoint is never sent to it."""
+    chat = settings.chat
+    is_same = chat.base_url in (None, settings.openai_base_url)
+    return chat.api_key or (settings.openai_api_key if is_same else None)
 
 
 def _text(message: AIMessage) -> str:

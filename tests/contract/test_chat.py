@@ -43,6 +43,7 @@ class Case:
 
     open: Callable[[Sequence[Scripted]], Chat]
     prompts: Callable[[], list[str]]
+    streamed: Callable[[], list[bool]]
 
 
 FAULTY = {
@@ -64,7 +65,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
             made.append(FakeChat(*script))
             return made[-1]
 
-        yield Case(fake, lambda: [prompt for chat in made for prompt in chat.prompts])
+        yield Case(
+            fake, lambda: [p for c in made for p in c.prompts], lambda: [a.is_streamed for c in made for a in c.asked]
+        )
         return
     with ChatServer() as server:
 
@@ -73,7 +76,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
             endpoint = Endpoint(model=server.model, base_url=server.url, api_key=SecretStr("k"), retries=0)
             return OpenAIChat(endpoint, known=Known())
 
-        yield Case(real, lambda: server.prompts)
+        yield Case(real, lambda: server.prompts, lambda: [bool(r.body.get("stream")) for r in server.requests])
 
 
 def run(chat: Chat, story: Callable[[Chat], Coroutine[Any, Any, None]]) -> None:
@@ -104,6 +107,7 @@ def test_streamed_pieces_join_to_the_text(case: Case) -> None:
         reply = await chat.complete(PROMPT, pieces.append)
         assert reply.text == "".join(pieces) == REPLY
         assert len(pieces) > 1
+        assert case.streamed() == [True]
         assert reply.spent.calls == 1
         assert reply.spent.tokens_out > 0
 
@@ -116,6 +120,7 @@ def test_structure_is_a_value_and_its_cost(case: Case) -> None:
         assert structured.value == Shade(name="blue", depth=0.5, note="蓝")
         assert structured.spent.calls == 1
         assert structured.spent.tokens_out > 0
+        assert case.streamed() == [False]
 
     run(case.open([{"name": "blue", "depth": 0.5, "note": "蓝"}]), story)
 

@@ -34,7 +34,7 @@ TEXTS = (
     "。",
     "1" * 300,
     "😀 \u200b odd \x00 text",
-    "a long sentence of many words. " * 60,
+    "a long sentence of many words. " * 20,
     "| a | b |\n|---|---|\n| 9:00 | open |",
 )
 

@@ -53,7 +53,6 @@ class FakeChat:
         self.respond = respond
         self.asked: list[Asking] = []
         self.hold: asyncio.Event | None = None
-        self.is_closed = False
         self._model = model
 
     @property
@@ -86,7 +85,7 @@ class FakeChat:
         return Structured(value=value, spent=_spent(asking, str(said)))
 
     async def aclose(self) -> None:
-        self.is_closed = True
+        """Nothing is open."""
 
     async def _said(self, asking: Asking) -> str | dict[str, Any]:
         self.asked.append(asking)

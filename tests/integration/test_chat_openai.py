@@ -318,6 +318,19 @@ def test_settings_fall_back_to_the_embedders_endpoint_and_key(chat_server: ChatS
     assert chat_server.requests[0].authorization == f"Bearer {KEY}"
 
 
+def test_a_key_is_never_sent_to_an_endpoint_it_was_not_given_for(chat_server: ChatServer) -> None:
+    chat_server.key = None
+    settings = Settings(
+        chat=ChatSettings(model=chat_server.model, base_url=chat_server.url),
+        openai_base_url="http://127.0.0.1:1/v1",
+        openai_api_key=SecretStr(KEY),
+    )
+    chat = open_chat(settings)
+    assert isinstance(chat, OpenAIChat)
+    run(chat, lambda: chat.complete(PROMPT))
+    assert KEY not in str(chat_server.requests[0].authorization)
+
+
 def test_nothing_is_left_open(chat_server: ChatServer) -> None:
     chat = at(chat_server)
     run(chat, partial(chat.complete, PROMPT, [].append))

@@ -67,6 +67,7 @@ def test_a_strict_schema_is_kept_at_the_first_attempt(real_chat: RealChatServer)
         chat = at(real_chat, known)
         structured = await chat.structured(SEA, Colour)
         assert structured.value.name in {"blue", "green"}
+        assert structured.value.is_dark in {True, False}
         assert structured.spent.calls == 1
         assert known.of(real_chat.url, MODEL).form is Form.SCHEMA
         await chat.aclose()

@@ -15,7 +15,7 @@ import pytest
 
 from kb.embedders import notice_of, open_embedder
 from kb.embedders.built import MANIFEST
-from kb.embedders.e5_cache import ENCODER, TOKENIZER, built_model
+from kb.embedders.e5_cache import ENCODER, NAME, TOKENIZER, built_model
 from kb.embedders.e5_tokenizer import PASSAGE_PREFIX, E5Tokenizer
 from kb.embedders.e5_weights import E5Weights, bundled_weights
 from kb.embedders.local import LocalEmbedder
@@ -56,7 +56,7 @@ def cache(model_cache: Path, tmp_path: Path) -> Path:
 
 
 def model_folder(cache: Path) -> Path:
-    (manifest,) = cache.glob(f"*/{MANIFEST}")
+    (manifest,) = cache.glob(f"{NAME}-*/{MANIFEST}")
     return manifest.parent
 
 

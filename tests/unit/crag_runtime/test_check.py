@@ -87,6 +87,36 @@ def test_a_reply_that_declines_is_no_answer(text: str) -> None:
     assert verdict(ASKED, [PRICE], text) == Checked(is_supported=True, is_answer=False, complaint="declined")
 
 
+def test_words_of_not_knowing_that_the_source_has_itself_are_a_claim() -> None:
+    text = "Travel costs are not covered by the plan."
+    assert verdict("What is not covered by the plan?", [text], "Travel costs are not covered [1].").is_answer
+    assert not verdict("What does travel cost?", [PRICE], "Travel costs are not covered [1].").is_answer
+
+
+XQUAD = ROOT / "../shared/datasets/XQuAD"
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not XQUAD.is_dir(), reason="no XQuAD")
+@pytest.mark.parametrize(("name", "form"), [("en", "The answer is {} [1]."), ("zh", "答案是{}[1]。")])
+def test_answers_of_questions_it_was_not_made_for_pass_and_those_of_others_do_not(name: str, form: str) -> None:
+    data = json.loads((XQUAD / f"xquad.{name}.json").read_text(encoding="utf-8"))["data"]
+    rows = [
+        (paragraph["context"], qa["question"], qa["answers"][0]["text"])
+        for article in data
+        for paragraph in article["paragraphs"]
+        for qa in paragraph["qas"]
+    ][::12]
+    passed = other = 0
+    for n, (context, question, answer) in enumerate(rows):
+        found = verdict(question, [context], form.format(answer))
+        passed += found.is_supported and found.is_answer
+        foreign = next(a for _, _, a in (*rows[n + 1 :], *rows) if a not in context)
+        other += verdict(question, [context], form.format(foreign)).is_supported
+    assert passed / len(rows) >= 0.9
+    assert other / len(rows) <= 0.05
+
+
 def test_an_answer_may_say_beside_a_claim_what_the_evidence_lacks() -> None:
     found = verdict(ASKED, [PRICE], "75 euros a month [1]. The evidence does not mention a discount.")
     assert found == Checked(is_supported=True, is_answer=True)

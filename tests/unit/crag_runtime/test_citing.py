@@ -9,8 +9,8 @@ from crag_runtime.evidence import Citation
 from crag_runtime.generators.quotation import inert
 
 KNOWN = frozenset({1, 2, 3})
-ATOMS = """[1]|[2, 3]|【1】|［２］|[9]| [9]|[1-3]|[source 2]|【3†p】|`|```|\n|\\[|\\| |[|]|price|19 euros.|每月。|x[0]|[2024]|1|,
-|[[1]]|[1](http://a)"""
+ATOMS = """[1]|[2, 3]|【1】|［２］|[9]| [9]|[1-3]|[source 2]|【3†p】|`|```|\n|\\[|\\
+| |[|]|price|19 euros.|每月。|x[0]|[2024]|1|,|[[1]]|[1](http://a)"""
 TEXTS = st.lists(st.sampled_from([*ATOMS.split("|"), "| a |"]), max_size=14).map("".join)
 
 

@@ -145,6 +145,20 @@ def test_across_scripts_only_the_cosine_decides() -> None:
     assert (found[0].relevance or 0) < 0.5 < (found[1].relevance or 0)
 
 
+def test_what_neither_words_nor_vectors_can_tell_is_unknown() -> None:
+    across = grade(asked("When does the Tampa harbour open?"), passage("坦帕港口早上九点开放。", None))
+    wordless = grade(asked("What is it?"), passage("The harbour opens at nine.", None))
+    for found in (across, wordless):
+        assert found.label is Label.UNKNOWN
+        assert "no vector" in found.reason
+
+
+def test_a_question_without_a_telling_word_is_graded_by_the_cosine_alone() -> None:
+    found = [grade(asked("What is it?"), passage("The harbour opens at nine.", cosine)) for cosine in (0.7, 0.95)]
+    assert (found[0].relevance or 0) < 0.3 < (found[1].relevance or 0)
+    assert "no telling word" in found[0].reason
+
+
 def test_relevance_rises_with_the_cosine() -> None:
     question = asked("When does the harbour open?")
     found = [grade(question, passage("It opens at nine.", c / 100)).relevance or 0 for c in range(70, 100, 3)]

@@ -13,6 +13,7 @@ from crag_runtime.evidence import Conflict, Evidence, Excerpt, Label, Origin, Pl
 from crag_runtime.generators.llm import LlmGenerator
 from crag_runtime.prompts import ANSWER_RULES, PROMPT_VERSION, answer_messages
 from crag_runtime.threads import Threads
+from kb.errors import Fault, ModelUnavailable
 from tests.fakes.chat import FakeChat
 
 ATTACKS = (
@@ -141,6 +142,15 @@ def test_a_reply_without_citations_is_returned_as_it_is() -> None:
     threads.close()
     assert (draft.text, draft.citations) == ("I don't know.", ())
     assert (draft.usage.llm_calls, draft.usage.tokens_out) == (1, 3)
+
+
+@pytest.mark.parametrize("reply", ["<think>Well.</think>", "[9]", "<think>\n</think> [7, 8] \n"])
+def test_a_reply_with_no_answer_in_it_is_malformed_and_its_cost_is_told(reply: str) -> None:
+    threads = Threads(1)
+    with pytest.raises(ModelUnavailable) as raised:
+        asyncio.run(LlmGenerator(FakeChat(reply), threads).generate(task(["75", "69"]), lambda _: None))
+    threads.close()
+    assert (raised.value.fault, raised.value.calls) == (Fault.MALFORMED, 1)
 
 
 def test_a_source_cited_beside_another_without_saying_it_does_not_support() -> None:
