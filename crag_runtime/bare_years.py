@@ -40,6 +40,9 @@ _HAN_UNITS = (
     *"个元人名条次件块米吨字页行篇家台套辆万亿千百美欧英港号位岁秒分天毫公克斤升度倍种项股户门座间点张支部",
     *("小时", "日元", "端口"),
 )
+# "from 1811 to 1827", "between 1811 and 1827": one end says what the other is
+_RANGE_END = re.compile(r"\b(?:from|between)\s+1\d{3}\s+(?:to|until|till|through|and)$")
+_RANGE_START = re.compile(r"\s+and\s+1\d{3}(?!\d|\s[a-z]+s\b)")
 _PLURAL_AFTER = re.compile(r"\s(?!was\b|is\b|has\b|as\b)[a-z]+s\b")
 _YEAR_WORDS = frozenset(
     ("in", "since", "by", "until", "till", "year", "during", "circa", "before", "after", "from", "early", "late")
@@ -64,7 +67,9 @@ def is_year(match: re.Match[str], year: int, this_year: int) -> bool:
     is_near = NEAR[0] <= year <= this_year + NEAR[1]
     if (year % 100 == 0 or not is_near) and _PLURAL_AFTER.match(after):
         return False
-    return is_near or last in _YEAR_WORDS
+    is_start = last == "between" and _RANGE_START.match(after) is not None
+    is_said = is_start or last in _YEAR_WORDS or _RANGE_END.search(before) is not None
+    return is_near or is_said
 
 
 def _is_counted(after: str) -> bool:

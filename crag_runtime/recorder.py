@@ -34,13 +34,15 @@ if TYPE_CHECKING:
     from kb.trust import TrustPolicy
 
 ATTEMPTS = 2  # a memory may change between reading and writing it; then once more
+CAUGHT_UP = 32  # write-backs that one answer makes up for, so that none waits for a long row of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What came of a write-back: texts embedded for it, what was written, and why it was not ("" when it was)."""
+    """What came of a write-back: texts embedded for it, memories that evidence moved, what was written, and why not."""
 
     embedded: int = 0
+    moved: tuple[MemoryId, ...] = ()
     summary: str = ""
     problem: str = ""
 
@@ -68,15 +70,25 @@ class Recorder:
             return recorded
 
     def catch_up(self) -> int:
-        """Write what earlier answers could not; return how many are still waiting."""
-        for name, data in self._spool.waiting():
+        """Write what earlier answers could not, some at a time; return how many are still waiting."""
+        for name, data in self._spool.waiting(CAUGHT_UP):
             try:
-                self._write(restored(Learned, data))
+                learned = restored(Learned, data)
+            except ValueError as error:
+                self._spool.put_aside(name, str(error))
+                continue
+            try:
+                self._write(learned)
+            except StaleRevision:
+                continue  # somebody else is at the same memories: later
+            except IntegrityError as error:
+                self._spool.put_aside(name, str(error))
+                continue
             except KbError as error:
                 get_logger().warning("write_back_waits", answer_id=name, problem=str(error))
-                return self._spool.count()
+                break
             self._spool.drop(name)
-        return 0
+        return self._spool.count()
 
     def _write(self, learned: Learned) -> Recorded:
         findings = self._findings(learned)
@@ -85,26 +97,28 @@ class Recorder:
         if made:
             self._memories.generations.ensured(self._memories.embedder.identity, learned.at)
         embedded, refused = self._memories.embed({m.embed_hash: embedded_as(m) for m in made})
-        storable = {id_: m for id_, m in findings.items() if m.embed_hash not in refused}
+        kept = {id_: m for id_, m in findings.items() if m.embed_hash not in refused}
         key = None if key is None or key.embed_hash in refused else key
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                summary = self._committed(learned, storable, key, embedded)
+                recorded = self._committed(learned, kept, key, embedded)
                 break
-            except StaleRevision:
+            except IntegrityError:  # a memory was changed, or the same one added, by somebody else in between
                 if attempt == ATTEMPTS:
                     raise
         self._memories.projector.drain()
-        return Recorded(embedded=embedded, summary=summary)
+        return recorded
 
-    def _committed(self, learned: Learned, findings: Mapping[str, Memory], key: Memory | None, embedded: int) -> str:
+    def _committed(
+        self, learned: Learned, findings: Mapping[str, Memory], key: Memory | None, embedded: int
+    ) -> Recorded:
         with self._memories.ledger.write() as tx:
             known = tx.memories.get(MemoryId(id_) for id_ in (*findings, *(c.id for c in learned.citations)))
             stated: dict[str, Memory] = dict(findings)
             stated.update({str(id_): memory for id_, memory in known.items()})
             record = _record(learned, stated, embedded)
             if not tx.answers.add(record):
-                return "already recorded"
+                return Recorded(embedded=embedded, summary="already recorded")
             tx.evaluations.add(learned.evaluations)
             cited = [c.memory_id for c in record.citations]
             tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=cited, now=learned.at)
@@ -119,7 +133,8 @@ class Recorder:
             moved = self._moved(tx, learned)
             tx.outbox.mark([m.id for m in (*new, *keys, *moved)], learned.at)
         evidence = f", {len(moved)} moved by evidence" if moved else ""
-        return f"{len(learned.evaluations)} evaluations, {len(new)} findings quarantined{evidence}"
+        summary = f"{len(learned.evaluations)} evaluations, {len(new)} findings quarantined{evidence}"
+        return Recorded(embedded=embedded, moved=tuple(m.id for m in moved), summary=summary)
 
     def _moved(self, tx: LedgerTx, learned: Learned) -> list[Memory]:
         """Record evidence that is new, and return the memories as it left them."""

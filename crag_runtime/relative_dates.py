@@ -101,17 +101,21 @@ def _han_year(match: re.Match[str], today: date) -> Atom | None:
 
 def _han_step(match: re.Match[str], today: date) -> Atom | None:
     by = {"本": 0, "这": 0, "上": -1, "下": 1}[match[1][0]] * len(match[1].rstrip("个一"))
-    return _atom(match, shifted(today, _HAN_UNITS[match[2][0]], by))
+    return _atom(match, shifted(today, _han_unit(match[2]), by))
 
 
 def _han_ago(match: re.Match[str], today: date) -> Atom | None:
-    unit = _HAN_UNITS[match[2][0]]
+    unit = _han_unit(match[2])
     return _atom(match, shifted(today, unit, -number_of(match[1].replace("两", "二"))), unit)
 
 
 def _han_stretch(match: re.Match[str], today: date) -> Atom | None:
     count = number_of(match[1].replace("两", "二"))
-    return _atom(match, _until_today(today, _HAN_UNITS[match[2][0]], count))
+    return _atom(match, _until_today(today, _han_unit(match[2]), count))
+
+
+def _han_unit(word: str) -> str:
+    return _HAN_UNITS[word.removeprefix("个")[0]]
 
 
 def _count(word: str) -> int:

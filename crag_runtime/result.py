@@ -15,7 +15,7 @@ from kb.model import FOREVER, Scope
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from crag_runtime.evidence import Evidence, Excerpt
+    from crag_runtime.evidence import Citation, Evidence, Excerpt
     from crag_runtime.state import RunState
     from kb.model import Instant, Json
 
@@ -142,12 +142,12 @@ class Waiting:
     max_searches: int
 
 
-def answer_of(state: RunState, evidence: Mapping[str, Evidence]) -> Answer:
+def answer_of(state: RunState, evidence: Mapping[str, Evidence] | None) -> Answer:
     """Return the answer that a finished state holds.
 
     Args:
         state: after write_back.
-        evidence: of the cited ids, as it stands now.
+        evidence: of the cited ids, as it stands now; None when it cannot be read, which loses no citation.
     """
     draft = restored(Draft, state["draft"]) if state["draft"] else Draft(text="")
     plan = plan_of(state)
@@ -157,20 +157,9 @@ def answer_of(state: RunState, evidence: Mapping[str, Evidence]) -> Answer:
         text=state["text"],
         verdict=Verdict(state["verdict"] or Verdict.UNKNOWN),
         citations=tuple(
-            Cited(
-                number=c.number,
-                memory_id=c.id,
-                source=evidence[c.id].source,
-                url=evidence[c.id].url,
-                title=evidence[c.id].title,
-                quote=c.quote,
-                supports=c.supports,
-                verified=evidence[c.id].verified,
-                effective_confidence=evidence[c.id].confidence,
-                dated=evidence[c.id].dated,
-            )
+            _cited(c, None if evidence is None else evidence[c.id])
             for c in draft.citations
-            if c.id in evidence
+            if evidence is None or c.id in evidence
         ),
         path=tuple({"node": s["node"], "why": s["why"]} for s in state["path"]),
         suppressed=tuple(state["suppressed"]),
@@ -180,6 +169,21 @@ def answer_of(state: RunState, evidence: Mapping[str, Evidence]) -> Answer:
         missing=tuple(plan.sub_questions[sub] for sub in state["missing"]),
         conflicts=tuple(state["conflicts"]),
         plan=state["plan"],
+    )
+
+
+def _cited(citation: Citation, evidence: Evidence | None) -> Cited:
+    return Cited(
+        number=citation.number,
+        memory_id=citation.id,
+        source=evidence.source if evidence else "",
+        url=evidence.url if evidence else "",
+        title=evidence.title if evidence else "",
+        quote=citation.quote,
+        supports=citation.supports,
+        verified=evidence is not None and evidence.verified,
+        effective_confidence=evidence.confidence if evidence else 0.0,
+        dated=evidence.dated if evidence else None,
     )
 
 

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
+from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.types import Command
 
+from crag_runtime.checkpoints import Kept
+from crag_runtime.events import Event as Event  # noqa: PLC0414 - part of this door
+from crag_runtime.events import Seen
+from crag_runtime.nodes.approve import checked_decision
 from crag_runtime.result import Answer, AskRequest, Context, Waiting, answer_of, cited_ids
+from crag_runtime.runs import GRACE, Closed, Runs
 from crag_runtime.state import RunState, findings_of
 from crag_runtime.task import task_of
-from kb.errors import InputError
+from crag_runtime.turns import Turns
+from kb.errors import DependencyError, InputError, KbError, LedgerUnavailable
 from kb.history import AnswerId
 from kb.ids import digest
+from kb.log import get_logger
 from kb.telemetry import Metric, Span, count, observe, span
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.runtime import RunControl
 
     from crag_runtime.deps import Deps
+    from crag_runtime.evidence import Evidence
     from crag_runtime.graph import Compiled
-    from kb.model import Json, Scope
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened while a question was worked on.
-
-    Args:
-        kind: step, token, void (what was streamed so far is not the answer), answer or waiting.
-        step: for steps: node and why.
-        token: for tokens: a piece of the text.
-        result: for answer and waiting.
-    """
-
-    kind: str
-    step: Mapping[str, Json] | None = None
-    token: str = ""
-    result: Answer | Waiting | None = None
+    from kb.model import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +61,11 @@ class CragRuntime:
         self.deps = deps
         self._graph = graphs.answering
         self._gathering = graphs.gathering
-        self._checkpointer = checkpointer
-        self._durability = durability if is_lasting else "exit"
+        self._durability: Any = None if checkpointer is None else durability if is_lasting else "exit"
         self._is_lasting = is_lasting
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._kept = None if checkpointer is None else Kept(checkpointer, is_lasting=is_lasting)
+        self._runs = Runs()
+        self._turns = Turns(deps.threads, deps.store.memories.ledger, is_shared=is_lasting)
 
     async def ask(self, request: AskRequest) -> Answer | Waiting:
         """Return the answer, or the search that waits for a person.
@@ -81,6 +73,7 @@ class CragRuntime:
         Raises:
             InputError: the request is not valid.
             Refused: the index was built with another embedder or schema.
+            LedgerUnavailable: what was found cannot be kept, where it must be.
             KbError: something unexpected; an outside service that fails is an outcome, not an exception.
         """
         return await _last(self.stream(request))
@@ -112,97 +105,123 @@ class CragRuntime:
         asked = request.approve or self.deps.policy.approve
         count(Metric.REQUESTS)
         given = _given(request, uuid.uuid4().hex, approve="always" if asked == "always" else "never")
-        with span(Span.ASK):
-            ended: Any = await self._gathering.ainvoke(given, self._config(""), context=self.deps)
-        state: RunState = ended
-        task = await task_of(state, self.deps)
-        return Context(answer=await self._finished(state), excerpts=task.excerpts)
 
-    async def stream(self, request: AskRequest) -> AsyncIterator[Event]:
-        """Yield steps and tokens as they come, and the result last."""
+        async def work(emit: Callable[[Context], None], control: RunControl) -> None:
+            with span(Span.ASK), _typed(self.deps.policy.budgets.steps):
+                ended: Any = await self._gathering.ainvoke(given, self._config(""), context=self.deps, control=control)
+            state: RunState = ended
+            task = await task_of(state, self.deps)
+            emit(Context(answer=await self._finished(state), excerpts=task.excerpts))
+
+        return [context async for context in self._runs.events(work)][-1]
+
+    def stream(self, request: AskRequest) -> AsyncGenerator[Event]:
+        """Yield steps and tokens as they come, and the result last. Who stops reading ends the question."""
         answer_id = uuid.uuid4().hex
         thread = request.thread or answer_id
         given = _given(request, answer_id, approve=request.approve)
         key = _thread_key(request.tenant, request.scope, thread)
-        count(Metric.REQUESTS)
-        async with self._turn(key):
-            async for event in self._run(given, key, thread):
-                yield event
+        run = _Run(key=key, thread=thread, is_named=bool(request.thread))
 
-    async def resuming(
+        async def work(emit: Callable[[Event], None], control: RunControl) -> None:
+            count(Metric.REQUESTS)
+            async with self._turns.of(key, is_known=run.is_named):
+                await self._answer(given, run, emit, control)
+
+        return self._runs.events(work)
+
+    def resuming(
         self, thread: str, tenant: str, *, scope: Scope | None = None, decision: str = "", query: str = ""
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         """Yield what is left of an interrupted question; see `resume`."""
         from kb.model import Scope as Whose  # noqa: PLC0415 - only the default needs it
 
-        if decision not in ("", "approve", "decline", "edit"):
-            raise InputError(f"decision is {decision!r}; it must be approve, decline or edit")
-        if decision == "edit" and not query.strip():
-            raise InputError("an edited search needs its words")
-        if self._checkpointer is None:
-            raise InputError("nothing is kept to go on from", hint="set ask.checkpointer to sqlite or postgres")
         key = _thread_key(tenant, scope or Whose(), thread)
-        async with self._turn(key):
-            snapshot = await self._graph.aget_state(self._config(key))
-            if not snapshot.next:
-                raise InputError(f"no question waits on thread {thread}")
-            is_asked = any(task.interrupts for task in snapshot.tasks)
-            if is_asked and not decision:
-                raise InputError(
-                    f"the question on thread {thread} waits for a decision", hint="approve, decline, or edit with words"
-                )
-            said: Any = Command(resume={"decision": decision, "query": query}) if is_asked else None
-            async for event in self._run(said, key, thread):
-                yield event
 
-    async def _run(self, given: Any, key: str, thread: str) -> AsyncIterator[Event]:  # noqa: ANN401 - input or command
+        async def work(emit: Callable[[Event], None], control: RunControl) -> None:
+            said = checked_decision(decision, query)
+            if self._kept is None:
+                raise InputError("nothing is kept to go on from", hint="set ask.checkpointer to sqlite or postgres")
+            async with self._turns.of(key, is_known=True):
+                snapshot = await self._graph.aget_state(self._config(key))
+                if not snapshot.next:
+                    raise InputError(f"no question waits on thread {thread}")
+                is_asked = any(task.interrupts for task in snapshot.tasks)
+                if is_asked and said is None:
+                    raise InputError(
+                        f"the question on thread {thread} waits for a decision",
+                        hint="approve, decline, or edit with words",
+                    )
+                going_on: Any = Command(resume=said) if is_asked else None
+                await self._answer(going_on, _Run(key=key, thread=thread, is_named=True), emit, control)
+
+        return self._runs.events(work)
+
+    async def aclose(self, grace: float = GRACE) -> None:
+        """End what runs, after its current step where that takes no more than `grace` seconds; take no new question."""
+        await self._runs.aclose(grace)
+
+    async def _answer(self, given: Any, run: _Run, emit: Callable[[Event], None], control: RunControl) -> None:  # noqa: ANN401 - input or command
         began = time.perf_counter()
-        waiting: Mapping[str, Any] | None = None
-        state: RunState = {}
-        with span(Span.ASK):
-            durability: Any = self._durability if self._checkpointer else None
-            parts: AsyncIterator[Any] = self._graph.astream(
-                given,
-                self._config(key),
-                context=self.deps,
-                stream_mode=["updates", "custom", "values"],
-                durability=durability,
-            )
+        seen = Seen()
+        result: Answer | Waiting | None = None
+        try:
+            with span(Span.ASK), _typed(self.deps.policy.budgets.steps, run.thread if self._is_lasting else ""):
+                await self._followed(given, run.key, seen, emit, control)
+            observe(Metric.ASK_SECONDS, time.perf_counter() - began)
+            if seen.asked is None:
+                result = await self._finished(seen.state)
+            else:
+                result = _waiting(seen.asked, seen.state, run.thread)
+        finally:
+            can_be_named = run.is_named or control.drain_requested
+            if self._kept is not None:
+                is_broken = result is None and can_be_named
+                await self._kept.left(run.key, is_waiting=isinstance(result, Waiting), is_broken=is_broken)
+        emit(Event(kind="answer" if isinstance(result, Answer) else "waiting", result=result))
+
+    async def _followed(
+        self,
+        given: Any,  # noqa: ANN401 - input or command
+        key: str,
+        seen: Seen,
+        emit: Callable[[Event], None],
+        control: RunControl,
+    ) -> None:
+        parts: AsyncIterator[Any] = self._graph.astream(
+            given,
+            self._config(key),
+            context=self.deps,
+            stream_mode=["updates", "custom", "values"],
+            durability=self._durability,
+            control=control,
+        )
+        try:
             async for mode, data in parts:
-                if mode == "values":
-                    state = data
-                elif mode == "custom":
-                    yield Event(kind="void") if data.get("void") else Event(kind="token", token=data["token"])
-                elif "__interrupt__" in data:
-                    waiting = data["__interrupt__"][0].value
-                else:
-                    for step in _steps(data):
-                        yield Event(kind="step", step=step)
-        observe(Metric.ASK_SECONDS, time.perf_counter() - began)
-        if waiting is not None:
-            yield Event(kind="waiting", result=_waiting(waiting, state, thread))
-            return
-        yield Event(kind="answer", result=await self._finished(state))
-        await self._forget(key)
+                for event in seen.events(mode, data):
+                    emit(event)
+        except LedgerUnavailable as error:  # the checkpoints' database: what has ended needs it no more
+            if not seen.has_ended:
+                raise
+            get_logger().warning("checkpoint_not_kept", problem=str(error))
 
     async def _finished(self, state: RunState) -> Answer:
         deps = self.deps
         ids = dict.fromkeys(cited_ids(state), 0.0)
-        evidence = {}
+        evidence: Mapping[str, Evidence] | None = {}
         if ids:
-            evidence = await deps.threads.call(
-                deps.store.evidence, ids, findings_of(state), tenant=state["tenant"], now=state["asked_at"]
-            )
+            try:
+                evidence = await deps.threads.call(
+                    deps.store.evidence, ids, findings_of(state), tenant=state["tenant"], now=state["asked_at"]
+                )
+            except DependencyError as error:
+                evidence = None
+                state = {**state, "degraded": [*state["degraded"], f"citations: {type(error).__name__}: {error}"]}
         answer = answer_of(state, evidence)
         count(Metric.OUTCOMES, outcome=answer.outcome.value)
         if state["approval"]:
             count(Metric.FALLBACKS)
         return answer
-
-    async def _forget(self, key: str) -> None:
-        """Drop what an in-process saver holds: it is there for a decision, not for history."""
-        if self._checkpointer is not None and not self._is_lasting:
-            await self._checkpointer.adelete_thread(key)
 
     def _config(self, key: str) -> Any:  # noqa: ANN401 - the graph's own configuration
         return {
@@ -211,14 +230,34 @@ class CragRuntime:
             "max_concurrency": self.deps.policy.grade_concurrency,
         }
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, key: str) -> AsyncIterator[None]:
-        """One turn of a thread at a time."""
-        lock = self._turns.get(key)
-        if lock is None:
-            lock = self._turns[key] = asyncio.Lock()
-        async with lock:
-            yield
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """Where one question is kept.
+
+    Args:
+        key: of its checkpoints.
+        thread: as the caller names it.
+        is_named: whether the caller knows the name whatever happens.
+    """
+
+    key: str
+    thread: str
+    is_named: bool
+
+
+@contextlib.contextmanager
+def _typed(steps: int, thread: str = "") -> Iterator[None]:
+    """Say in our own words how a graph stopped short."""
+    try:
+        yield
+    except GraphRecursionError as error:
+        raise KbError(
+            f"the question took more than {steps} steps and was stopped: a defect, please report it"
+        ) from error
+    except GraphDrained as error:
+        hint = f"it is kept: go on with thread {thread}" if thread else "ask again"
+        raise Closed("the runtime was closed while the question was worked on", hint=hint) from error
 
 
 def _given(request: AskRequest, answer_id: str, *, approve: str) -> RunState:
@@ -239,12 +278,6 @@ def _given(request: AskRequest, answer_id: str, *, approve: str) -> RunState:
 def _thread_key(tenant: str, scope: Scope, thread: str) -> str:
     """Return where a thread's state is kept: no two tenants, users or conversations share one."""
     return digest("thread", tenant, scope.agent, scope.user, scope.conversation, thread)
-
-
-def _steps(update: Mapping[str, Any]) -> list[Mapping[str, Json]]:
-    """Return the steps of the path that nodes have just added."""
-    paths = [part.get("path") for part in update.values() if isinstance(part, dict)]
-    return [step for path in paths for step in (getattr(path, "value", path) or [])]
 
 
 def _waiting(asked: Mapping[str, Any], state: RunState, thread: str) -> Waiting:

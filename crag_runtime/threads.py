@@ -22,10 +22,17 @@ class Threads:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="kb-runtime")
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return `function(*args, **kwargs)`, run in a thread that sees the caller's context variables."""
+        """Return `function(*args, **kwargs)`, run in a thread that sees the caller's context variables.
+
+        A call whose wait is cancelled before a thread was free for it is never made.
+        """
         context = copy_context()
         work = partial(context.run, partial(function, *args, **kwargs))
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def aclose(self) -> None:
+        """Close without holding up the event loop."""
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Let running calls finish; start no new one."""

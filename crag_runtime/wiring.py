@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def build_runtime(
-    settings: Settings, memories: Memories | None = None, *, clock: Clock | None = None, threads: int = 4
+    settings: Settings,
+    memories: Memories | None = None,
+    *,
+    clock: Clock | None = None,
+    threads: int = 4,
+    is_warm: bool = False,
 ) -> AsyncIterator[CragRuntime]:
     """Open a runtime as the settings say, and close it after.
 
@@ -32,6 +37,7 @@ async def build_runtime(
         memories: an open store to use; None opens the configured one.
         clock: the time; None for the system's.
         threads: threads that serve the synchronous core.
+        is_warm: load the models now: seconds that would else hold up the first question, and all beside it.
 
     Raises:
         ConfigError: a setting is missing for what was chosen.
@@ -40,25 +46,27 @@ async def build_runtime(
     from kb.memories import open_memories  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
-        pool = Threads(threads)
-        stack.callback(pool.close)
         store = memories or stack.enter_context(open_memories(settings, clock or SystemClock()))
-        yield await _wired(settings, store, pool, stack)
+        pool = Threads(threads)
+        stack.push_async_callback(pool.aclose)  # what still runs there needs the store
+        yield await _wired(settings, store, pool, stack, is_warm=is_warm)
 
 
-async def _wired(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack) -> CragRuntime:
+async def _wired(
+    settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack, *, is_warm: bool
+) -> CragRuntime:
     from crag_runtime.checkpoints import open_checkpointer  # noqa: PLC0415 - a graph library of 2 s
     from crag_runtime.graph import build_graph  # noqa: PLC0415
     from crag_runtime.runtime import CragRuntime as Runtime  # noqa: PLC0415
     from crag_runtime.runtime import Graphs  # noqa: PLC0415
 
-    deps = await _deps(settings, memories, pool, stack)
+    deps = _deps(settings, memories, pool, stack, is_warm=is_warm)
     policy = deps.policy
     has_search = deps.search is not None
     limits = Limits(rewrites=policy.budgets.rewrites, searches=policy.budgets.searches, has_search=has_search)
     needs_one = deps.search is not None and deps.search.is_paid
     checkpointer = await stack.enter_async_context(open_checkpointer(settings, needs_one=needs_one))
-    return Runtime(
+    runtime = Runtime(
         deps,
         Graphs(
             answering=build_graph(limits, node_seconds=policy.node_seconds, checkpointer=checkpointer),
@@ -68,9 +76,11 @@ async def _wired(settings: Settings, memories: Memories, pool: Threads, stack: A
         durability=settings.ask.durability,
         is_lasting=settings.ask.checkpointer != "none",
     )
+    stack.push_async_callback(runtime.aclose)
+    return runtime
 
 
-async def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack) -> Deps:
+def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack, *, is_warm: bool) -> Deps:
     from crag_runtime.caches import open_cache  # noqa: PLC0415 - import what is used
     from crag_runtime.evaluators import open_evaluator  # noqa: PLC0415
     from crag_runtime.generators.extractive import ExtractiveGenerator  # noqa: PLC0415 - import what is used
@@ -88,12 +98,21 @@ async def _deps(settings: Settings, memories: Memories, pool: Threads, stack: As
         stack.push_async_callback(chat.aclose)
     search = open_search(settings, pool)
     store = Store(memories)
+    if is_warm:
+        store.vectors.of(["warm"])
     quoting = ExtractiveGenerator(pool)
     cache = open_cache(settings, memories.clock)
     if cache is not None:
         stack.callback(cache.close)
-    space = memories.embedder.identity.model
-    evaluator = open_evaluator(settings, chat=chat, cache=cache, threads=pool, clock=memories.clock, vector_space=space)
+    evaluator = open_evaluator(
+        settings,
+        chat=chat,
+        cache=cache,
+        threads=pool,
+        clock=memories.clock,
+        vector_space=memories.embedder.identity.model,
+        is_warm=is_warm,
+    )
     return Deps(
         policy=policy_of(settings),
         store=store,

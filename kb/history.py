@@ -73,7 +73,10 @@ class EdgeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """One step of lineage, from what was there first to what was derived from it. Ids of memories or answers, URIs of searches."""
+    """One step of lineage, from what was there first to what was derived from it.
+
+    Parent and child are ids of memories or answers, or URIs of searches.
+    """
 
     tenant: str
     parent: str

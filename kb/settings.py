@@ -84,7 +84,9 @@ class ChatSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
     model: str | None = Field(default=None, description="model name; unset: no chat model")
     base_url: str | None = Field(default=None, description="base URL; unset: openai_base_url, then OpenAI's own")
-    api_key: SecretStr | None = Field(default=None, description="its key; unset: openai_api_key, if the endpoint is the same")
+    api_key: SecretStr | None = Field(
+        default=None, description="its key; unset: openai_api_key, if the endpoint is the same"
+    )
     timeout_seconds: float = Field(default=30.0, gt=0, description="of one call")
     retries: int = Field(default=1, ge=0, le=5, description="repeats of a call after a passing fault")
     max_tokens: int = Field(default=800, gt=0, description="tokens an answer may have")

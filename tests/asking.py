@@ -78,10 +78,12 @@ async def open_runtime(
     if checkpointer is None and deps.search is not None and deps.search.is_paid:
         checkpointer = InMemorySaver()
     graphs = _graphs(deps, checkpointer)
+    runtime = CragRuntime(deps, graphs, checkpointer=checkpointer, durability=durability, is_lasting=is_lasting)
     try:
-        yield CragRuntime(deps, graphs, checkpointer=checkpointer, durability=durability, is_lasting=is_lasting)
+        yield runtime
     finally:
-        threads.close()
+        await runtime.aclose()
+        await threads.aclose()
 
 
 def _graphs(deps: Deps, checkpointer: Any) -> Graphs:

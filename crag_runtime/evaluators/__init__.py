@@ -5,12 +5,14 @@ Whoever is chosen has stand-ins that need no service: the reader, then the fast 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, assert_never
 
 from crag_runtime.policy import bands_of
-from kb.errors import ConfigError
+from kb.errors import ConfigError, EvaluatorUnavailable
 
 if TYPE_CHECKING:
+    from crag_runtime.evaluators.reader import ReaderEvaluator
     from crag_runtime.ports import Evaluator, GradeCache
     from crag_runtime.threads import Threads
     from kb.chat import Chat
@@ -26,8 +28,9 @@ def open_evaluator(
     threads: Threads,
     clock: Clock,
     vector_space: str,
+    is_warm: bool = False,
 ) -> Evaluator:
-    """Return the configured evaluator. Models are loaded with the first grade.
+    """Return the configured evaluator. Models are loaded with the first grade, or now for one that is to be warm.
 
     Raises:
         ConfigError: `llm` or `cascade` without a chat model, or thresholds that do not rise.
@@ -38,7 +41,11 @@ def open_evaluator(
 
     fast, reader = _fast(settings, threads, vector_space), _reader(settings, threads)
     stand_ins: list[Evaluator] = [reader, fast]
-    match _chosen(settings, chat):
+    name = _chosen(settings, chat)
+    if is_warm and name in ("reader", "cascade"):
+        with contextlib.suppress(EvaluatorUnavailable):  # the first grade will say it, and who stands in
+            reader.warm()
+    match name:
         case "fast":
             chosen, stand_ins = fast, []
         case "reader":
@@ -48,7 +55,7 @@ def open_evaluator(
         case "cascade":
             from crag_runtime.evaluators.cascade import Cascade  # noqa: PLC0415
 
-            chosen = Cascade(reader, _llm(settings, chat, threads))
+            chosen = Cascade(Guarded(reader, [fast], Breaker(), clock), _llm(settings, chat, threads))
         case other:
             raise ConfigError(f"ask.evaluator is {other!r}")
     guarded = Guarded(chosen, stand_ins, Breaker(), clock)
@@ -78,7 +85,7 @@ def _fast(settings: Settings, threads: Threads, vector_space: str) -> Evaluator:
     return FastEvaluator(bands_of(settings, own_bands()), threads, vector_space=vector_space)
 
 
-def _reader(settings: Settings, threads: Threads) -> Evaluator:
+def _reader(settings: Settings, threads: Threads) -> ReaderEvaluator:
     from crag_runtime.evaluators.reader import BANDS, open_reader  # noqa: PLC0415
 
     return open_reader(settings.cache_dir, bands_of(settings, BANDS), threads)

@@ -10,9 +10,12 @@ from langgraph.types import interrupt
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.routes import open_subs
 from crag_runtime.state import NodeName, RunState, Update, step
+from kb.errors import InputError
 
 if TYPE_CHECKING:
     from kb.model import Json
+
+MAX_WORDS = 400  # characters of an edited search
 
 
 async def approve(state: RunState, runtime: Runtime[Deps]) -> Update:
@@ -51,6 +54,26 @@ def decided(queries: list[dict[str, Json]], answer: object) -> Update:
     if decision == "approve":
         return _decided("approved", queries, "approved")
     return _decided("declined", [], "declined")
+
+
+def checked_decision(decision: str, query: str) -> dict[str, str] | None:
+    """Return what a person said as `decided` takes it; None for nothing.
+
+    Raises:
+        InputError: it is none of approve, decline and edit, or an edit without usable words.
+    """
+    if not decision:
+        if query.strip():
+            raise InputError("words to search for come with the decision edit")
+        return None
+    if decision not in ("approve", "decline", "edit"):
+        raise InputError(f"decision is {decision!r}; it must be approve, decline or edit")
+    words = query.strip()
+    if (decision == "edit") != bool(words):
+        raise InputError("an edited search needs its words" if decision == "edit" else f"{decision} takes no words")
+    if len(words) > MAX_WORDS:
+        raise InputError(f"the words to search for are longer than {MAX_WORDS} characters")
+    return {"decision": decision, "query": words}
 
 
 def _decided(approval: str, queries: list[dict[str, Json]], why: str) -> Update:

@@ -10,7 +10,7 @@ from crag_runtime.codec import plain, restored
 from crag_runtime.conflict import agreements, conflicts
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Excerpt, Grade
-from crag_runtime.refine import lowered, refined
+from crag_runtime.refine import lowered, matched, refined
 from crag_runtime.routes import usable
 from crag_runtime.state import Graded, NodeName, RunState, Shown, Update, findings_of, plan_of, step
 
@@ -52,8 +52,8 @@ def _refined(
             if kept:
                 excerpts.append(_excerpt(e, sub, kept, grades[e.id]))
                 shown.append(_by_reference(excerpts[-1], kept))
-            else:
-                weaker.append(Graded(sub=sub, rev=e.rev, grade=plain(lowered(grades[e.id], ()))))
+            elif (less := lowered(grades[e.id], matched(question, e, grades[e.id]))) != grades[e.id]:
+                weaker.append(Graded(sub=sub, rev=e.rev, grade=plain(less)))
     disputed = conflicts(plan.sub_questions, excerpts, plan.time, now)
     covered = {e.sub for e in excerpts}
     return {

@@ -15,6 +15,8 @@ async def write_back(state: RunState, runtime: Runtime[Deps]) -> Update:
     deps = runtime.context
     recorded = await deps.threads.call(deps.recorder.record, learned_of(state, deps.clock.now()))
     problem = recorded.problem
+    if recorded.moved and deps.cache is not None:
+        await deps.threads.call(deps.cache.purge, state["tenant"], recorded.moved)
     return {
         "degraded": [f"write_back: {problem}"] if problem else [],
         "usage": spent(Usage(embeddings=recorded.embedded)),
