@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_runtime.deps import Deps
-from crag_runtime.evidence import Draft, Evidence, Grade, Label, Origin, Plan, Usage
+from crag_runtime.evidence import Citation, Draft, Evidence, Grade, Label, Origin, Plan, Usage
 from crag_runtime.graph import build_graph
 from crag_runtime.policy import RuntimePolicy
 from crag_runtime.ports import EvaluatorIdentity, Grading
@@ -61,7 +61,8 @@ class Instant:
     name = "instant"
 
     def __init__(self) -> None:
-        self.vectors = self
+        self.vectors = self.memories = self
+        self.ledger = None
         self._evidence = {
             f"m{i}": Evidence(id=f"m{i}", origin=Origin.MEMORY, text=TEXT, root=f"r{i}", rev=1) for i in range(PASSAGES)
         }
@@ -79,6 +80,9 @@ class Instant:
     def evidence(self, candidates: Mapping[str, float], *_: object, **__: object) -> dict[str, Evidence]:
         return {id_: self._evidence[id_] for id_ in candidates}
 
+    def usable(self, candidates: Mapping[str, float], *_: object) -> dict[str, Evidence]:
+        return self.evidence(candidates)
+
     def record(self, _learned: object) -> Recorded:
         return Recorded()
 
@@ -90,7 +94,8 @@ class Instant:
         return Grading(grades=grades, usage=Usage())
 
     async def generate(self, *_: object) -> Draft:
-        return Draft(text="The sources do not say.", generator=self.name)
+        quote = TEXT.split(". ", 1)[0] + "."
+        return Draft(text=f"“{quote}” [1]", citations=(Citation(number=1, id="m0", quote=quote),), generator=self.name)
 
 
 def instant_runtime(threads: Threads) -> CragRuntime:

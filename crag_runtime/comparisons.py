@@ -193,6 +193,9 @@ def _han_things(text: str) -> tuple[str, ...]:
         found.extend(_cut(piece.strip()))
     if len(found) > 1 and (owner := re.match(r"(.{2,}的)[^的]+$", found[0])) and not _is_whole(found[1]):
         found[1:] = [owner[1] + thing for thing in found[1:]]
+    shared = re.match(r"[^的]{1,12}的([^的]+)$", found[-1]) if len(found) > 1 else None
+    if shared and not any("的" in thing for thing in found[:-1]):
+        found[:-1] = [f"{thing}的{shared[1]}" for thing in found[:-1]]
     return tuple(found)
 
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from crag_runtime.almanac import DAY_MS
+from crag_runtime.bygone import ended, wants_now
 from crag_runtime.claims import Claim, ClaimKind, all_values, claims_of, fits, name_of, same_value
-from crag_runtime.evidence import Conflict, Label, Side
-from crag_runtime.mentions import mentions
+from crag_runtime.evidence import Conflict, Label, Origin, Side
+from crag_runtime.mentions import DAWN, mentions
 from crag_runtime.periods import mismatched, overlaps
 from crag_runtime.polarity import are_opposed, polarity
 from crag_runtime.subjects import Subject, are_same, subject_of
@@ -68,7 +70,7 @@ def conflicts(
     """
     found: list[Conflict] = []
     for sub, question in enumerate(question_parts):
-        stated = _stated(sub, question, excerpts, time, today)
+        stated = _in_force(_stated(sub, question, excerpts, time, today), time, today)
         pairs = [(a, b) for a, b in combinations(stated, 2) if _conflict(question, a, b)]
         kinds = sorted({a.claim.kind for a, _ in pairs})
         found += [_conflict_of(sub, kind, [pair for pair in pairs if pair[0].claim.kind is kind]) for kind in kinds]
@@ -97,6 +99,22 @@ def _stated(sub: int, question: str, excerpts: Sequence[Excerpt], time: TimeInte
     own = [e for e in excerpts if e.sub == sub and e.label in _USABLE]
     stated = [s for e in own if (s := _statement(question, e, time, today)) is not None]
     return sorted(stated, key=lambda s: s.excerpt.evidence.id)
+
+
+def _in_force(stated: Sequence[_Stated], time: TimeIntent, today: Instant) -> list[_Stated]:
+    """Leave out, for a question about the present, what speaks of a time that is over while others do not, or of a
+    later one: that is history, not a contradiction."""
+    if not wants_now(time):
+        return list(stated)
+    ends = [_ended(s, today) for s in stated]
+    latest = max((end for end in ends if end is not None), default=None)
+    wanted = {None} if None in ends else {latest}
+    return [s for s, end in zip(stated, ends, strict=True) if end in wanted]
+
+
+def _ended(stated: _Stated, today: Instant) -> Instant | None:
+    sentence = "" if stated.claim.kind is ClaimKind.DATE else stated.claim.quote
+    return ended(stated.excerpt.evidence, today, sentence)
 
 
 def _statement(question: str, excerpt: Excerpt, time: TimeIntent, today: Instant) -> _Stated | None:
@@ -255,8 +273,22 @@ def _side(group: Sequence[_Stated]) -> Side:
         ids=tuple(sorted(s.excerpt.evidence.id for s in group)),
         quote=best.claim.quote,
         source=evidence.url or evidence.source,
-        dated=evidence.dated,
+        dated=_dated(best),
     )
+
+
+def _dated(stated: _Stated) -> Instant | None:
+    """Return when the time begins that a side speaks of, or else the day that its document states.
+
+    A memory without a stated date is dated by when it was stored, which is a moment and no day: it says nothing here.
+    """
+    named = [p.start for p in stated.subject.periods if p.start > DAWN]
+    if named:
+        return min(named)
+    evidence = stated.excerpt.evidence
+    if evidence.dated is None or (evidence.origin is Origin.MEMORY and evidence.dated % DAY_MS):
+        return None
+    return evidence.dated
 
 
 def _said(stated: _Stated) -> str:

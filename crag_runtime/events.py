@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crag_runtime.state import NodeName, RunState
+from crag_runtime.state import NodeName, RunState, Update, distinct, summed_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,12 +42,23 @@ class Seen:
     def __init__(self) -> None:
         self.state: RunState = {}
         self.asked: Mapping[str, Any] | None = None
+        self._last: Update | None = None
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the question was worked on to its end."""
-        path = self.state.get("path", [])
-        return bool(path) and path[-1]["node"] == NodeName.WRITE_BACK
+    def end(self) -> RunState | None:
+        """Return the state after the last node, which the graph does not give out when it fails to keep it.
+
+        None when the last node has not run.
+        """
+        if self._last is None:
+            return None
+        if self.state["path"][-1]["node"] == NodeName.WRITE_BACK:
+            return self.state
+        return {
+            **self.state,
+            "path": self.state["path"] + self._last["path"],
+            "degraded": distinct(self.state["degraded"], self._last.get("degraded", [])),
+            "usage": summed_usage(self.state["usage"], self._last.get("usage", {})),
+        }
 
     def events(self, mode: str, data: Any) -> Iterator[Event]:  # noqa: ANN401 - the graph's own parts
         """Take in a part of the graph's stream; yield what a reader sees of it."""
@@ -58,6 +69,7 @@ class Seen:
         elif "__interrupt__" in data:
             self.asked = data["__interrupt__"][0].value
         else:
+            self._last = data.get(NodeName.WRITE_BACK, self._last)
             yield from (Event(kind="step", step=step) for step in _steps(data))
 
 

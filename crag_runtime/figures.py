@@ -11,6 +11,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from crag_runtime.number_words import NUMBER_WORDS, worded_number
+
 MONTH_DAYS, MONTHS = 31, 12
 _NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -64,15 +66,11 @@ _QUANTITY = re.compile(
     r"(?:[\s-]?(?P<scale>thousand|million|billion|trillion|bn|万亿|百万|千万|[千万亿]|[kKM](?![A-Za-z])))?"
     r"(?:[\s-]?(?P<unit>[A-Za-z]+|[%€$£]|[\u4e00-\u9fff]{1,3}))?"
 )
-_WORDS = {
-    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "eleven": 11, "twelve": 12, "twenty": 20, "thirty": 30, "hundred": 100, "dozen": 12, "twice": 2,
-    "double": 2, "both": 2, "half": 0.5,
-}  # fmt: skip
-_WORD = re.compile(rf"\b(?P<word>{'|'.join(_WORDS)})\b(?:[\s-](?P<unit>[a-z]+))?", re.IGNORECASE)
+_TIMES = {"one": 1, "twice": 2, "double": 2, "both": 2, "half": 0.5}
+_WORD = re.compile(rf"\b(?P<word>{NUMBER_WORDS}|{'|'.join(_TIMES)})\b(?:[\s-](?P<unit>[a-z]+))?", re.IGNORECASE)
 _HAN_DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0, "双": 2}
 _HAN_TENS = {"十": 10, "百": 100, "千": 1000}
-_COUNTED = "个条次天年月日名位种台倍人项周小分秒欧美元块版届级岁米公里字份家章页层号点期轮度"
+_COUNTED = "个条次天年月日名位种台倍人项周小分秒欧美元块版届级岁米公里字份家章页层号点期轮度吨斤克升名间所"
 _HAN_NUMBER = re.compile(  # only before what is counted: 十分 (very) and 三星 (a name) are no numbers
     r"(?P<digits>[零〇一二三四五六七八九十百千两]+)(?P<scale>[万亿]?)"
     rf"(?=[{_COUNTED}]|星期|$|[,，。；;、)）])(?!分(?!钟))(?P<unit>个?[\u4e00-\u9fff]{{1,2}})?"
@@ -132,7 +130,7 @@ def figures(text: str) -> Figures:
     plain = _blanked(plain, [m.span("number") for m in numbers])
     words = [(m.group("word"), m) for m in _WORD.finditer(plain)]
     han = [(n, m) for m in _HAN_NUMBER.finditer(plain) if (n := _han(m.group("digits"), m.group("scale"))) is not None]
-    worded = [Quantity(_WORDS[word.lower()], _unit(m.group("unit"))) for word, m in words]
+    worded = [Quantity(_worded(word), _unit(m.group("unit"))) for word, m in words]
     plain = _blanked(plain, [m.span("word") for _, m in words] + [m.span("digits") for _, m in han])
     return Figures(
         dates=tuple(date for _, date in dates),
@@ -175,6 +173,12 @@ def _unit(word: str | None) -> str:
         if unit := _UNIT_OF.get(lowered[:length]):
             return unit
     return ""
+
+
+def _worded(words: str) -> float:
+    """Return the number that English words say; a lone "one" is 1."""
+    said = worded_number(words) if words.lower() not in _TIMES else None
+    return _TIMES[words.lower()] if said is None else said
 
 
 def _han(digits: str, scale: str) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
+from crag_runtime.evidence import Origin
 from crag_runtime.ports import GradeKey
 from kb.ids import digest
 from kb.trust import DAY_MS
@@ -28,9 +29,16 @@ def grade_key(asked: Asked, evidence: Evidence, identity: EvaluatorIdentity) -> 
         tenant=asked.tenant,
         question=digest("asked", normal_question(asked.question), asked.type.value, day),
         memory_id=evidence.id,
-        rev=evidence.rev,
+        rev=evidence.rev or _page(evidence),
         evaluator=_SEPARATOR.join((identity.name, identity.model, identity.version)),
     )
+
+
+def _page(evidence: Evidence) -> int:
+    """Return what stands for a web page's revision: its id comes from its text, its date and title may change."""
+    if evidence.origin is not Origin.WEB:
+        return 0
+    return -int(digest("page", evidence.title, str(evidence.dated))[:12], 16)
 
 
 def normal_question(question: str) -> str:

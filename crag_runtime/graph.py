@@ -52,7 +52,11 @@ if TYPE_CHECKING:
     Fallback = Callable[[Any, str], Update]
     Compiled = CompiledStateGraph[RunState, Deps, RunState, RunState]
 
+Destination = list[Send] | NodeName
 GIVEN = frozenset(Given.__annotations__)
+_HANDLER = (
+    "__error_handler__{}"  # what the library calls the node that stands in for a failed one; it has no edges of its own
+)
 
 
 def build_graph(
@@ -81,7 +85,9 @@ def build_graph(
 
 
 def _nodes(limits: Limits) -> list[tuple[NodeName, Node, Fallback | None]]:
-    async def refuse(state: RunState, runtime: Runtime[Deps]) -> Update:  # noqa: ARG001 - a node's signature
+    async def refuse(state: RunState, runtime: Runtime[Deps]) -> Update:
+        if state["attempts"]:
+            runtime.stream_writer({"void": True})  # a draft that was streamed is not the answer
         return await refusing.refuse(state, limits)
 
     return [
@@ -105,23 +111,42 @@ def _nodes(limits: Limits) -> list[tuple[NodeName, Node, Fallback | None]]:
 def _connect(graph: StateGraph[RunState, Deps, RunState, RunState], limits: Limits) -> None:
     n = NodeName
     graph.add_edge(START, n.BEGIN)
-    graph.add_edge(n.BEGIN, n.PLAN)
-    graph.add_edge(n.PLAN, n.RETRIEVE)
-    graph.add_edge(n.GRADE, n.JUDGE)
-    graph.add_edge(n.REFUSE, n.WRITE_BACK)
-    graph.add_edge(n.HAND_OVER, n.WRITE_BACK)
-    graph.add_edge(n.WRITE_BACK, END)
+    for source, target in (
+        (n.BEGIN, n.PLAN),
+        (n.PLAN, n.RETRIEVE),
+        (n.GRADE, n.JUDGE),
+        (n.REFUSE, n.WRITE_BACK),
+        (n.HAND_OVER, n.WRITE_BACK),
+        (n.WRITE_BACK, END),
+    ):
+        for start in _starts(graph, source):
+            graph.add_edge(start, target)
     for source, route, targets in (
         (n.RETRIEVE, fanned_out, (n.GRADE, n.JUDGE)),
         (n.JUDGE, partial(routes.after_judge, limits=limits), (n.REFINE, n.REWRITE, n.APPROVE)),
-        (n.REWRITE, partial(routes.after_rewrite, limits=limits), (n.RETRIEVE, n.WEB, n.APPROVE, n.REFINE)),
+        (n.REWRITE, partial(after_rewrite, limits=limits), (n.RETRIEVE, n.WEB, n.APPROVE, n.REFINE, n.GRADE, n.JUDGE)),
         (n.APPROVE, routes.after_approve, (n.WEB, n.REFINE)),
         (n.WEB, after_web, (n.GRADE, n.JUDGE, n.REWRITE)),
         (n.REFINE, partial(routes.after_refine, limits=limits), (n.GENERATE, n.HAND_OVER, n.REFUSE)),
         (n.GENERATE, routes.after_generate, (n.CHECK, n.REFUSE)),
         (n.CHECK, routes.after_check, (n.WRITE_BACK, n.GENERATE, n.REFUSE)),
     ):
-        graph.add_conditional_edges(source, route, [target.value for target in targets])
+        for start in _starts(graph, source):
+            graph.add_conditional_edges(start, _awaited(route), [target.value for target in targets])
+
+
+def _awaited(route: Callable[[RunState], Destination]) -> Callable[[RunState], Awaitable[Destination]]:
+    """Return the route as the graph can take it on its own loop: a synchronous one costs it a thread each time."""
+
+    async def routed(state: RunState) -> Destination:
+        return route(state)
+
+    return routed
+
+
+def _starts(graph: StateGraph[RunState, Deps, RunState, RunState], name: NodeName) -> list[str]:
+    """Return the nodes that a node's edges start from: itself, and what stands in for it after it failed."""
+    return [start for start in (name.value, _HANDLER.format(name.value)) if start in graph.nodes]
 
 
 def fanned_out(state: RunState) -> list[Send] | NodeName:
@@ -141,6 +166,11 @@ def fanned_out(state: RunState) -> list[Send] | NodeName:
                 finding=found.get((sub, id_)),
                 plan=state["plan"],
                 tenant=state["tenant"],
+                scope=state.get("scope", {}),
+                at=state.get("at"),
+                as_of=state["as_of"],
+                sources=state.get("sources", []),
+                doc_ids=state.get("doc_ids", []),
                 asked_at=state["asked_at"],
             ),
         )
@@ -151,6 +181,13 @@ def fanned_out(state: RunState) -> list[Send] | NodeName:
 def after_web(state: RunState) -> list[Send] | NodeName:
     """Return the repeat of a search that timed out, or the grading of what was found."""
     return NodeName.REWRITE if state["is_retry"] else fanned_out(state)
+
+
+def after_rewrite(state: RunState, limits: Limits) -> list[Send] | NodeName:
+    """Return where new words lead; when there are none for a search that timed out, what else was found is graded."""
+    if state["is_retry"] and not state["web_queries"]:
+        return fanned_out(state)
+    return routes.after_rewrite(state, limits)
 
 
 def is_passing(error: Exception) -> bool:

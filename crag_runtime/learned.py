@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crag_runtime.codec import restored
 from crag_runtime.conflict import Agreement
-from crag_runtime.evidence import Conflict, Draft, Finding, Label, Outcome, Verdict
+from crag_runtime.evidence import Citation, Conflict, Draft, Finding, Label, Outcome, Verdict
 from crag_runtime.state import findings_of, plan_of, scope_of
 from kb.history import AnswerId, Evaluation
 from kb.ledger.checks import storable
-from kb.model import MemoryId
+from kb.model import Instant, MemoryId, Scope
 
 if TYPE_CHECKING:
-    from crag_runtime.evidence import Citation
     from crag_runtime.state import Graded, RunState
-    from kb.model import Instant, Json, Scope
+    from kb.model import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class Learned:
     agreements: tuple[Agreement, ...]
     conflicts: tuple[Conflict, ...]
     is_key: bool
-    report: dict[str, Json]
+    report: dict[str, Any]  # JSON
     at: Instant
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kb.model import Instant
 
 _DAY = 86_400_000
+ANOTHER_TIME = "it speaks of another time than"  # in the reason of a grade that was lowered for that
 AS_OF_REACH = 48  # characters between "as of" and its period
 
 _CURRENT = re.compile(

@@ -113,12 +113,13 @@ class Recorder:
         self, learned: Learned, findings: Mapping[str, Memory], key: Memory | None, embedded: int
     ) -> Recorded:
         with self._memories.ledger.write() as tx:
+            if tx.answers.get(learned.answer_id, learned.tenant) is not None:  # an id is given once: this is a repeat
+                return Recorded(embedded=embedded, summary="already recorded")
             known = tx.memories.get(MemoryId(id_) for id_ in (*findings, *(c.id for c in learned.citations)))
             stated: dict[str, Memory] = dict(findings)
             stated.update({str(id_): memory for id_, memory in known.items()})
             record = _record(learned, stated, embedded)
-            if not tx.answers.add(record):
-                return Recorded(embedded=embedded, summary="already recorded")
+            tx.answers.add(record)
             tx.evaluations.add(learned.evaluations)
             cited = [c.memory_id for c in record.citations]
             tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=cited, now=learned.at)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from crag_runtime.evidence import Label, Strip
 from crag_runtime.likelihood import Reading, likelihoods
 from crag_runtime.strips import lexical_scores, split
-from kb.terms import terms
+from kb.terms import Script, script_of, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,7 +127,13 @@ def _wishes(question: str, evidence: Evidence, grade: Grade) -> list[_Wish]:
 def _matches(question: str, texts: Sequence[str], reading: Reading | None) -> bool:
     if reading and (any(reading.spans) or max(reading.windows, default=0.0) >= READ_FROM):
         return True
-    return any(lexical_scores(question, texts))
+    return _is_foreign(question, texts) or any(lexical_scores(question, texts))
+
+
+def _is_foreign(question: str, texts: Sequence[str]) -> bool:
+    """Return whether question and passage are in different scripts, which share no words even when they match."""
+    asked, given = script_of(question), script_of("\n".join(texts))
+    return Script.NONE not in (asked, given) and asked is not given
 
 
 def _reading(text: str, spans: Sequence[tuple[int, int]], grade: Grade) -> Reading | None:

@@ -46,6 +46,10 @@ _HAN_SCAFFOLD = re.compile(
     r"请问|请|告诉我|介绍一下|我想知道|想知道|关于|有?多少[天钱人]|为什么|为何|什么时候|何时|在哪里?|哪里|怎么样?|怎样|如何|有什么|是什么|什么是|有哪些"
     r"|哪些|哪个|是多少|有多少|多少|是谁|谁是|谁|什么|几(?=个|天|年)|是否|能否|可否|可不可以|可以|一下|吗|呢|吧|了(?=$|\s)|(?<=[^目])的(?!士)|是(?=$|\s)"
 )
+_NO_CODE_BEFORE, _NO_CODE_AFTER = (
+    r"(?<![\dA-Za-z&_])(?<![\dA-Za-z][-./])",
+    r"(?![\dA-Za-z&_]|[-./][\dA-Za-z])",
+)  # HR-1042
 _NEGATION = frozenset(("not", "no", "without", "except", "never", "non"))
 
 
@@ -161,7 +165,7 @@ def _synonyms(question: str, *, in_chinese: bool) -> list[str]:
         words = group.zh if in_chinese else group.en
         is_short = (
             bool(group.short)
-            and re.search(rf"(?<![A-Za-z&]){re.escape(group.short)}(?![A-Za-z&])", question) is not None
+            and re.search(rf"{_NO_CODE_BEFORE}{re.escape(group.short)}{_NO_CODE_AFTER}", question) is not None
         )
         present = [word for word in words if _stands(word.casefold(), lowered, in_chinese=in_chinese)]
         if is_short or present:

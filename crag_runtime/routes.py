@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Label, Outcome, Verdict
+from crag_runtime.periods import ANOTHER_TIME
 from crag_runtime.refusal import RefusalReason
-from crag_runtime.state import NodeName, RunState  # noqa: TC001 - the graph reads annotations at run time
+from crag_runtime.state import NodeName, RunState
 
 if TYPE_CHECKING:
     from crag_runtime.state import Graded
@@ -36,14 +37,28 @@ def open_subs(state: RunState) -> list[int]:
 
 
 def may_search(state: RunState, limits: Limits) -> bool:
-    """Return whether the web may be asked: never because something failed, never twice in one question."""
+    """Return whether the web may be asked: never because something failed, never twice in one question.
+
+    What a stand-in could not find, the evaluator that failed might have seen: that is no reason to pay. A question
+    that is narrowed to sources or documents is asked of nobody else, and today's web does not know the past.
+    """
+    at = state.get("at")
+    is_narrowed = bool(state.get("sources") or state.get("doc_ids"))
     return (
         limits.has_search
+        and not is_narrowed
+        and (at is None or at >= state["asked_at"])
         and not state["faults"]
+        and not is_graded_by_stand_in(state)
         and not state["approval"]
         and state["searches"] < limits.searches
         and state["verdict"] != Verdict.UNKNOWN
     )
+
+
+def is_graded_by_stand_in(state: RunState) -> bool:
+    """Return whether the configured evaluator failed on some passage, and somebody else graded it."""
+    return any(reason.startswith("grade: ") for reason in state["degraded"])
 
 
 def after_judge(state: RunState, limits: Limits) -> NodeName:
@@ -58,7 +73,7 @@ def after_judge(state: RunState, limits: Limits) -> NodeName:
 def after_rewrite(state: RunState, limits: Limits) -> NodeName:
     """Return the next node once queries were rewritten: back to retrieval if any is new."""
     if state["is_retry"]:
-        return NodeName.WEB if state["web_queries"] else NodeName.REFINE
+        return NodeName.WEB
     if any(state["queries"]):
         return NodeName.RETRIEVE
     return NodeName.APPROVE if may_search(state, limits) else NodeName.REFINE
@@ -123,21 +138,34 @@ _FAULTS = {
     "ledger": RefusalReason.LEDGER_UNAVAILABLE,
     "embedder": RefusalReason.EMBEDDER_UNAVAILABLE,
     "evaluator": RefusalReason.EVALUATOR_UNAVAILABLE,
+    "model": RefusalReason.MODEL_UNAVAILABLE,
 }
 
 
 def reasons_of(state: RunState, limits: Limits) -> list[RefusalReason]:
     """Return why the evidence did not suffice, the main reason first."""
     reasons = [_FAULTS[fault] for fault in state["faults"] if fault in _FAULTS]
-    if state["complaint"]:
+    if state["complaint"] and "model" not in state["faults"]:
         reasons.append(RefusalReason.NOT_SUPPORTED)
     elif not reasons:
-        only_suppressed = state["suppressed"] and not state["candidates"]
-        reasons.append(RefusalReason.ONLY_SUPPRESSED if only_suppressed else RefusalReason.NOTHING_FOUND)
+        reasons.append(_why_nothing(state))
     if state["approval"] == "declined":
         reasons.append(RefusalReason.SEARCH_DECLINED)
     elif "search" in state["faults"]:
         reasons.append(RefusalReason.SEARCH_FAILED)
+    elif limits.has_search and is_graded_by_stand_in(state) and not state["complaint"] and not state["faults"]:
+        reasons.append(RefusalReason.EVALUATOR_UNAVAILABLE)  # why the web was not asked
     elif not limits.has_search and not state["complaint"] and not state["faults"]:
         reasons.append(RefusalReason.SEARCH_NOT_CONFIGURED)
     return reasons
+
+
+def _why_nothing(state: RunState) -> RefusalReason:
+    """Return why no evidence is left though nothing failed."""
+    if state["suppressed"] and not state["candidates"]:
+        return RefusalReason.ONLY_SUPPRESSED
+    if Verdict.CORRECT in state["verdicts"]:
+        return RefusalReason.NOT_SUPPORTED  # something was relevant, and nothing of it could be used
+    reasons = [str(g["grade"].get("reason", "")) for g in state["grades"]]
+    is_of_other_times = any(ANOTHER_TIME in reason for reason in reasons)
+    return RefusalReason.PERIOD_NOT_COVERED if is_of_other_times else RefusalReason.NOTHING_FOUND

@@ -201,8 +201,10 @@ class CragRuntime:
                 for event in seen.events(mode, data):
                     emit(event)
         except LedgerUnavailable as error:  # the checkpoints' database: what has ended needs it no more
-            if not seen.has_ended:
+            ended = seen.end()
+            if ended is None:
                 raise
+            seen.state = ended
             get_logger().warning("checkpoint_not_kept", problem=str(error))
 
     async def _finished(self, state: RunState) -> Answer:

@@ -117,10 +117,12 @@ class Update(TypedDict, total=False):
     plan: dict[str, Json]
     queries: list[str]  # per sub-question: the query that retrieval uses now
     tried: list[list[str]]  # per sub-question: every query so far
+    as_of: int | None  # instant that the question's own words ask for, where the store knew anything then
     candidates: list[Candidate]
     suppressed: list[dict[str, Json]]
     found: list[Found]
     grades: Annotated[list[Graded], merged_grades]
+    judged: int  # grades that the last verdict rests on
     verdicts: list[str]  # per sub-question
     verdict: str
     excerpts: list[Shown]
@@ -158,6 +160,11 @@ class GradeInput(TypedDict, total=False):
     finding: dict[str, Json] | None
     plan: dict[str, Json]
     tenant: str
+    scope: dict[str, str]
+    at: int | None
+    as_of: int | None
+    sources: list[str]
+    doc_ids: list[str]
     asked_at: int
 
 
@@ -165,9 +172,11 @@ TRANSIENT: dict[str, Any] = {
     "plan": {},
     "queries": [],
     "tried": [],
+    "as_of": None,
     "candidates": [],
     "suppressed": [],
     "found": [],
+    "judged": 0,
     "verdicts": [],
     "verdict": "",
     "excerpts": [],
@@ -199,7 +208,7 @@ def plan_of(state: Update | RunState | GradeInput) -> Plan:
     return restored(Plan, state["plan"])
 
 
-def scope_of(state: RunState) -> Scope:
+def scope_of(state: RunState | GradeInput) -> Scope:
     """Return whose memories may be seen."""
     return Scope(**state.get("scope", {}))
 

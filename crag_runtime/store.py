@@ -15,8 +15,8 @@ from crag_runtime.freshness import best_of_each, freshness
 from crag_runtime.independence import root_of
 from crag_runtime.periods import periods_in
 from crag_runtime.vectors import QuestionVectors
-from kb.history import AnswerId, EdgeKind
-from kb.model import Kind, MemoryId, Scope, Standing
+from kb.history import AnswerId, EdgeKind, EvidenceKind
+from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
 from kb.search import SearchRequest
 from kb.trust import effective, passes
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from crag_runtime.evidence import Finding
+    from kb.history import EvidenceEvent
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import Instant, Memory
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
 KEYS = 2  # answer-keys that are expanded per query
 KEY_LIKENESS = 0.9  # least cosine between a query and an earlier question that counts as the same
 DATE_KEYS = ("date", "updated", "last_modified", "modified", "published")  # of front matter, sidecars and web pages
+DISTRUSTED = 0.35  # a quarantined memory below has been contradicted, not only never corroborated
 EXPANDED = 3  # memories that answer-keys may add to a sub-question
+
+
+_STANDINGS = {False: (Standing.ACTIVE,), True: (Standing.ACTIVE, Standing.SUPERSEDED)}  # now, and in the past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,14 @@ class Retrieved:
     embedded: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """Findings that the ledger knows: active memories by now, and those that were refused. All others are new."""
+
+    stored: frozenset[str]
+    refused: frozenset[str]
+
+
 class Store:
     """Reads memories for the runtime."""
 
@@ -101,36 +114,78 @@ class Store:
         suppressed = tuple(s for id_, s in stopped.items() if id_ not in retrieved)
         return Retrieved(passages=tuple(passages), suppressed=suppressed, embedded=embedded)
 
-    def evidence(
-        self,
-        candidates: Mapping[str, float],
-        findings: Mapping[str, Finding],
-        *,
-        tenant: str,
-        now: Instant,
+    def usable(
+        self, candidates: Mapping[str, float], findings: Mapping[str, Finding], lookup: Lookup
     ) -> dict[str, Evidence]:
-        """Return the evidence behind ids, with vectors; ids that are gone meanwhile are absent.
+        """Return the evidence behind ids that may speak at this instant; whatever may not any more is absent.
+
+        Between retrieval and an answer a memory may fade, be rejected or be superseded, above all while a question
+        waits for a person. So every look at evidence asks again what retrieval had asked.
 
         Args:
             candidates: rank score by memory or finding id.
             findings: web findings by the id they will have as memories.
-            tenant: whose; another tenant's memory is as good as gone.
+            lookup: what the question may see.
+        """
+        at = self._at(lookup)
+        memories, vectors = self._loaded(candidates, findings)
+        may = {id_: m for id_, m in memories.items() if self._may_use(m, lookup, at)}
+        return self._as_evidence(may, vectors, candidates, findings, at)
+
+    def evidence(
+        self, candidates: Mapping[str, float], findings: Mapping[str, Finding], *, tenant: str, now: Instant
+    ) -> dict[str, Evidence]:
+        """Return what stands behind ids, for showing it; ids that are gone, or another tenant's, are absent.
+
+        Args:
+            candidates: rank score by memory or finding id.
+            findings: web findings by the id they will have as memories.
+            tenant: whose.
             now: the instant of the question.
         """
+        memories, vectors = self._loaded(candidates, findings)
+        own = {id_: m for id_, m in memories.items() if m.tenant == tenant}
+        return self._as_evidence(own, vectors, candidates, findings, now)
+
+    def screened(self, ids: Iterable[str], lookup: Lookup) -> Screened:
+        """Return what the ledger says of findings that came in before: a rejected page does not answer again."""
+        at = self._at(lookup)
+        stored, refused = set(), set()
+        with self.memories.ledger.read() as tx:
+            for id_, memory in tx.memories.get(map(MemoryId, ids)).items():
+                if self._may_use(memory, lookup, at):
+                    stored.add(str(id_))
+                elif _is_refused(memory, tx.evidence.of_memory(id_)):
+                    refused.add(str(id_))
+        return Screened(stored=frozenset(stored), refused=frozenset(refused))
+
+    def _loaded(
+        self, candidates: Mapping[str, float], findings: Mapping[str, Finding]
+    ) -> tuple[dict[MemoryId, Memory], Mapping[str, Vector]]:
         wanted = [MemoryId(id_) for id_ in candidates if id_ not in findings]
         with self.memories.ledger.read() as tx:
-            memories = {id_: m for id_, m in tx.memories.get(wanted).items() if m.tenant == tenant}
-            vectors = self._vectors(tx, memories.values())
-        found: dict[str, Evidence] = {
-            id_: self.as_evidence(m, now, score=candidates[id_], vector=vectors.get(m.embed_hash))
+            memories = tx.memories.get(wanted)
+            return memories, self._vectors(tx, memories.values())
+
+    def _as_evidence(
+        self,
+        memories: Mapping[MemoryId, Memory],
+        vectors: Mapping[str, Vector],
+        candidates: Mapping[str, float],
+        findings: Mapping[str, Finding],
+        at: Instant,
+    ) -> dict[str, Evidence]:
+        policy = self.memories.policies[SourceClass.WEB]
+        local: dict[str, Evidence] = {
+            id_: self.as_evidence(m, at, score=candidates[id_], vector=vectors.get(m.embed_hash))
             for id_, m in memories.items()
         }
         web = {
-            id_: as_evidence(f, id_=id_, score=candidates[id_], now=now)
+            id_: as_evidence(f, id_=id_, score=candidates[id_], now=at, policy=policy)
             for id_, f in findings.items()
             if id_ in candidates
         }
-        return {**found, **web}
+        return {**local, **web}
 
     def turns(self, tenant: str, scope: Scope, thread: str, limit: int = 3) -> list[Turn]:
         """Return a thread's last answered questions, oldest first; none without a thread."""
@@ -185,7 +240,7 @@ class Store:
         return (
             memory.tenant == lookup.tenant
             and memory.kind is not Kind.ANSWER
-            and memory.standing is Standing.ACTIVE
+            and memory.standing in _STANDINGS[lookup.at is not None and at < self.memories.clock.now()]
             and memory.valid_from <= at < memory.valid_to
             and scope.agent in ("", wanted.agent)
             and scope.user in ("", wanted.user)
@@ -236,6 +291,16 @@ def dated(memory: Memory, now: Instant) -> Instant:
     periods = (period for text in stated if text for period in periods_in(text, now))
     first = next(periods, None)
     return memory.valid_from if first is None else first.start
+
+
+def _is_refused(memory: Memory, events: Iterable[EvidenceEvent]) -> bool:
+    """Return whether a finding was retired, rejected by a person, or brought down by evidence."""
+    decisive = [e.kind for e in events if e.kind in (EvidenceKind.VERIFICATION, EvidenceKind.REJECTION)]
+    return (
+        memory.standing is Standing.RETIRED
+        or decisive[-1:] == [EvidenceKind.REJECTION]
+        or (memory.standing is Standing.QUARANTINED and memory.trust.confidence < DISTRUSTED)
+    )
 
 
 def _cosine(a: Vector | None, b: Vector) -> float:

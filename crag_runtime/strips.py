@@ -22,7 +22,7 @@ _FENCE = re.compile(r"\s*(?:```|~~~)")
 _HEADING = re.compile(r"\s*#{1,6}\s+\S")
 _ROW = re.compile(r"\s*\||(?:[^|\n]*(?<!\\)\|){2}|(?:[^\t\n]*\S\t){2}")
 _STOPPED = re.compile(r"[.!?。！？；…:：;][\"'”’」』）)\]*_`]*\s*$")
-_CONTINUES = re.compile(r"\s*[a-z\u3400-\u9fff(（,，、\"“]")
+_CONTINUES = re.compile(r"\s*[a-z`\u3400-\u9fff(（,，、\"“]")
 _WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff60]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 

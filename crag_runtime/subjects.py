@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from crag_runtime.evidence import Period
 
 SHARED = 0.3  # least share of a question's terms that each side must have
+LEVEL = 0.6  # least number of a question's terms on the one side, against the other
 ALIKE, ALIKE_FROM = 0.7, 5  # least overlap, and number of terms, of two sentences that differ in their value only
 
 
@@ -67,10 +68,17 @@ def are_same(question: str, one: Subject, other: Subject) -> bool:
     is_about = min(len(mine), len(theirs)) >= SHARED * len(wanted) > 0
     if not is_about and not _are_alike(one.sentence, other.sentence):
         return False
+    if not is_level(mine, theirs):
+        return False
     named = frozenset(query_terms(" ".join(entities(question))).split()) & wanted
     if named & (mine ^ theirs):
         return False
     return not (_are_apart(one, other) or _have_other_modifiers(wanted, one, other) or _are_of_other_times(one, other))
+
+
+def is_level(mine: frozenset[str], theirs: frozenset[str]) -> bool:
+    """Return whether two sides have about as much of a question: one that has half of it is about something else."""
+    return min(len(mine), len(theirs)) >= LEVEL * max(len(mine), len(theirs))
 
 
 def _are_alike(one: Sequence[str], other: Sequence[str]) -> bool:

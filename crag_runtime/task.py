@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from crag_runtime.codec import restored
 from crag_runtime.evidence import Conflict, Excerpt, Label, Task
 from crag_runtime.routes import is_uncertain
+from crag_runtime.sight import lookup_of
 from crag_runtime.state import findings_of, plan_of
 
 if TYPE_CHECKING:
@@ -15,16 +16,14 @@ if TYPE_CHECKING:
 
 
 async def task_of(state: RunState, deps: Deps) -> Task:
-    """Return the task. A memory that went away since it was graded is left out.
+    """Return the task. A memory that may not be used any more since it was graded is left out.
 
     Raises:
         LedgerUnavailable: the texts cannot be read now.
     """
     plan = plan_of(state)
     ids = {str(e["id"]): 0.0 for e in state["excerpts"]}
-    evidence = await deps.threads.call(
-        deps.store.evidence, ids, findings_of(state), tenant=state["tenant"], now=state["asked_at"]
-    )
+    evidence = await deps.threads.call(deps.store.usable, ids, findings_of(state), lookup_of(state, deps.policy))
     excerpts = tuple(
         Excerpt(
             evidence=evidence[e["id"]],

@@ -8,6 +8,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from kb.errors import KbError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,10 +27,17 @@ class Threads:
         """Return `function(*args, **kwargs)`, run in a thread that sees the caller's context variables.
 
         A call whose wait is cancelled before a thread was free for it is never made.
+
+        Raises:
+            KbError: the pool is closed.
         """
         context = copy_context()
         work = partial(context.run, partial(function, *args, **kwargs))
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except RuntimeError as error:
+            raise KbError("the runtime is closed") from error
+        return await future
 
     async def aclose(self) -> None:
         """Close without holding up the event loop."""

@@ -6,6 +6,7 @@ import argparse
 import enum
 import re
 import sys
+import tomllib
 import types
 import typing
 from dataclasses import dataclass
@@ -15,9 +16,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
+from crag_runtime.refusal import RefusalReason
 from ingest.walk import SkipReason
 from kb import errors, telemetry
-from kb.settings import ClassSettings, Settings, SourceSettings, default_cache_dir, default_data_dir
+from kb.settings import (
+    ClassSettings,
+    Settings,
+    SourceSettings,
+    ThresholdSettings,
+    default_cache_dir,
+    default_data_dir,
+)
+from kb_cli.answers import WAYS_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,104 +42,18 @@ SETTINGS_INTRO = """A flag wins over the environment, the environment over `./kb
 key or a value out of range is an error that names it. Secrets are never printed."""
 CLASSES_INTRO = """Prior trust of a source class; a key that is not set keeps the default. Environment:
 `KB_TRUST__<CLASS>__<KEY>`. The defaults:"""
+THRESHOLDS_INTRO = """Bands of the evaluator and the gate, per type of question: `factual`, `analytical`, `creative`.
+`kb eval calibrate` fits them and prints these lines."""
 FAILURES_INTRO = """A failing file never stops a run: the run exits 3 and lists each failure with its source, one of
 these codes, a message and a hint. A failed file is tried again when it, or the pipeline, changes."""
 TELEMETRY_INTRO = """Off, and free, until `telemetry_endpoint` (`KB_TELEMETRY_ENDPOINT`), or the standard
 `OTEL_EXPORTER_OTLP_ENDPOINT`, names an OTLP/HTTP collector.
 No document text and no secret is ever an attribute."""
 
-# What a reader needs beyond the code's own one-line comment: when it happens, and what to do about it.
-FAILURES = {
-    errors.FailureCode.EMPTY: (
-        "The file has no bytes, or only white space.",
-        "Nothing to do; delete it or add it to `.kbignore` to silence the report.",
-    ),
-    errors.FailureCode.NO_TEXT: (
-        "The file has bytes but no text: scanned pages, images, an outline without words.",
-        "Run OCR over it first, and ingest the result.",
-    ),
-    errors.FailureCode.ENCRYPTED: (
-        "A password or certificate is needed to read it.",
-        "Save an unprotected copy.",
-    ),
-    errors.FailureCode.CORRUPT: (
-        "The file is truncated, or not what its name says.",
-        "Open it in its own program and save it again.",
-    ),
-    errors.FailureCode.UNSUPPORTED: (
-        "No parser reads this kind of file.",
-        "Convert it to one of the formats in the how-to on ingestion, or ignore it.",
-    ),
-    errors.FailureCode.LEGACY_FORMAT: (
-        "A `.doc` or `.ppt` of the old binary kind.",
-        "Save it as `.docx` or `.pptx`.",
-    ),
-    errors.FailureCode.ENCODING: (
-        "The bytes fit no text encoding that we trust; guessing would store garbage.",
-        "Save it as UTF-8.",
-    ),
-    errors.FailureCode.TOO_LARGE: (
-        "It is over a limit of size, of unpacked size, or of chunks (`ingest.max_bytes`, `ingest.max_chunks`).",
-        "Split it, or raise the limit.",
-    ),
-    errors.FailureCode.TIMEOUT: (
-        "The parser was stopped at its wall-clock limit (`ingest.parse_seconds`).",
-        "Split the file, or raise the limit.",
-    ),
-    errors.FailureCode.OUT_OF_MEMORY: (
-        "The parser was stopped at its memory limit (`ingest.parse_memory`).",
-        "Split the file, or raise the limit.",
-    ),
-    errors.FailureCode.PERMISSION: (
-        "The file may not be read by the user who runs `kb`.",
-        "Change its permissions.",
-    ),
-    errors.FailureCode.VANISHED: (
-        "The file went away, or kept changing, while it was read.",
-        "Run again; nothing was stored of it.",
-    ),
-    errors.FailureCode.FRONT_MATTER: (
-        "The front matter does not parse, or a governed value in it is out of range. It is not guessed.",
-        "Correct the value that the message names.",
-    ),
-    errors.FailureCode.PARSER_ERROR: (
-        "The parser raised something unforeseen.",
-        "Check that the file opens elsewhere; then report it with the message.",
-    ),
-    errors.FailureCode.EMBED_FAILED: (
-        "The embedder refused this document's text for good; other documents go on.",
-        "See the message: usually a text that the endpoint's policy or limits reject.",
-    ),
-    errors.FailureCode.STORE_FAILED: (
-        "The ledger could not take this document; nothing of it was stored.",
-        "Run again; `kb doctor` checks the ledger.",
-    ),
-}
+REFUSALS_INTRO = """A refused question still exits 0, unless a dependency was away (4). `kb ask` names the reasons, the
+main one first, and what to do about each."""
 
-EXITS = {
-    errors.ExitCode.DONE: "Done.",
-    errors.ExitCode.UNEXPECTED: "An unexpected error, or stored data that breaks an invariant.",
-    errors.ExitCode.USAGE: "The command line, a setting or the request is wrong.",
-    errors.ExitCode.PARTIAL: "Some items failed; each is listed with its code. The rest is done.",
-    errors.ExitCode.DEPENDENCY: "A dependency (ledger, index, embedder) is unreachable; try again later.",
-    errors.ExitCode.REFUSED: "A guard refused: a mass deletion, a changed embedder.",
-    errors.ExitCode.LOCKED: "Another run holds the lock.",
-    errors.ExitCode.INTERRUPTED: "Interrupted (Ctrl-C). What was stored stays; the next run goes on from there.",
-}
-
-SKIPS = {
-    SkipReason.TOO_LARGE: "Larger than `ingest.max_bytes`.",
-    SkipReason.SPECIAL_FILE: "A FIFO, a socket or a device.",
-    SkipReason.LINK_DANGLING: "A link to nothing.",
-    SkipReason.LINK_OUTSIDE: "A link that leads out of the source's folder.",
-    SkipReason.LINK_LOOP: "A link to a folder above itself, or to itself.",
-    SkipReason.LINK_REPEATED: "A link to a file that was found under its own name already.",
-    SkipReason.NAME_ENCODING: "Its name is not valid UTF-8: rename it.",
-    SkipReason.NAME_REPEATED: "Another file's name is the same in Unicode NFC, or with `/` for `\\`: rename one.",
-    SkipReason.NAME_TOO_LONG: "Its path is too long for a URI of 2,000 bytes: shorten a name.",
-    SkipReason.UNREADABLE_FOLDER: "A folder that may not be listed. Deletions are withheld until it can be.",
-    SkipReason.VANISHED: "Gone while the folder was walked.",
-}
+MEANINGS: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "meanings.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,13 +149,22 @@ def _parameter_default(parameter: Any) -> str:  # noqa: ANN401
 def settings_page() -> str:
     """Return the reference of every setting."""
     rows = [_setting_row(name, field, "KB_") for name, field in Settings.model_fields.items() if name not in _TABLES]
-    ingest = Settings.model_fields["ingest"].annotation
+    tables = [
+        part
+        for name in ("ingest", "chat", "search", "ask")
+        for part in (f"## `[{name}]`", _model_table(Settings.model_fields[name].annotation, f"KB_{name.upper()}__"))
+    ]
     parts = [
         "# Settings",
         SETTINGS_INTRO,
         _table(("key", "environment", "value", "default", "meaning"), rows),
-        "## `[ingest]`",
-        _model_table(ingest, "KB_INGEST__"),
+        *tables,
+        "## `[ask.thresholds.<type>]`",
+        THRESHOLDS_INTRO,
+        _table(
+            ("key", "value", "meaning"),
+            [(f"`{n}`", _field_type(f), MEANINGS["thresholds"][n]) for n, f in ThresholdSettings.model_fields.items()],
+        ),
         "## `[trust.<class>]`",
         CLASSES_INTRO,
         _table(("key", "value"), [(f"`{n}`", _field_type(f)) for n, f in ClassSettings.model_fields.items()]),
@@ -243,7 +176,7 @@ def settings_page() -> str:
     return _page(parts)
 
 
-_TABLES = {"ingest", "trust", "sources"}
+_TABLES = {"ingest", "chat", "search", "ask", "trust", "sources"}
 
 
 def _policies() -> str:
@@ -267,7 +200,7 @@ def _yes(*, flag: bool) -> str:
 
 def _model_table(model: Any, prefix: str) -> str:  # noqa: ANN401
     assert issubclass(model, BaseModel)
-    rows = [_setting_row(name, field, prefix) for name, field in model.model_fields.items()]
+    rows = [_setting_row(name, field, prefix) for name, field in model.model_fields.items() if name != "thresholds"]
     return _table(("key", "environment", "value", "default", "meaning"), rows)
 
 
@@ -313,22 +246,28 @@ def _type_name(annotation: Any) -> str:  # noqa: ANN401
 
 def failures_page() -> str:
     """Return the reference of every failure code."""
-    rows = [(f"`{code}`", FAILURES[code][0], FAILURES[code][1]) for code in errors.FailureCode]
+    rows = [(f"`{code}`", *MEANINGS["failures"][code]) for code in errors.FailureCode]
+    refusals = [
+        (f"`{r}`", MEANINGS["refusals"][r], f"{WAYS_OUT[r][0].upper()}{WAYS_OUT[r][1:]}.") for r in RefusalReason
+    ]
     return _page(
         [
-            "# Why a document failed",
+            "# Why a document failed, a file was skipped, a question was refused",
             FAILURES_INTRO,
             _table(("code", "when", "what to do"), rows),
             "## Why a file was skipped",
             "A skipped file is no failure: the run still exits 0. What an ignore rule leaves out is not listed.",
-            _table(("reason", "what the file is"), [(f"`{reason}`", SKIPS[reason]) for reason in SkipReason]),
+            _table(("reason", "what the file is"), [(f"`{r}`", MEANINGS["skips"][r]) for r in SkipReason]),
+            "## Why a question was refused",
+            REFUSALS_INTRO,
+            _table(("reason", "when", "what to do"), refusals),
         ]
     )
 
 
 def exits_page() -> str:
     """Return the reference of exit codes."""
-    rows = [(str(code.value), EXITS[code]) for code in errors.ExitCode]
+    rows = [(str(code.value), MEANINGS["exits"][code.name.lower()]) for code in errors.ExitCode]
     return _page(["# Exit codes", "The same for every command.", _table(("code", "meaning"), rows)])
 
 
@@ -339,9 +278,10 @@ def telemetry_page() -> str:
             "# Spans and metrics",
             TELEMETRY_INTRO,
             "## Spans",
-            "\n".join(f"* `{span.value}`" for span in telemetry.Span),
+            _table(("span", "encloses; attributes"), [(f"`{s}`", MEANINGS["spans"][s]) for s in telemetry.Span]),
             "## Metrics",
-            "\n".join(f"* `{metric.value}`" for metric in telemetry.Metric),
+            "Names that end in `_total` count, names that end in `_seconds` are histograms.",
+            _table(("metric", "measures; attributes"), [(f"`{m}`", MEANINGS["metrics"][m]) for m in telemetry.Metric]),
         ]
     )
 

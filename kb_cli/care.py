@@ -30,14 +30,16 @@ def status(tenant: Tenant = None, as_json: AsJson = False) -> None:
 def doctor(as_json: AsJson = False) -> None:
     """Check each dependency and say how to mend what fails."""
     from dataclasses import asdict
+    from itertools import chain
 
+    from crag_runtime import doctor as runtime
     from kb.doctor import examined
     from kb.errors import ExitCode
 
     settings = settings_of()
     with opened(settings) as memories:
         checks = []
-        for check in examined(memories, settings):
+        for check in chain(examined(memories, settings), runtime.examined(settings, memories.clock)):
             checks.append(check)
             if not as_json:
                 render.say(f"{'ok  ' if check.ok else 'FAIL'} {check.name:20} {check.detail}")

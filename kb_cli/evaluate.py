@@ -68,8 +68,13 @@ async def _calibrated(settings: Settings, pairs: Sequence[LabelledPair]) -> Cali
         deps = runtime.deps
         embedder = deps.store.memories.embedder
 
+        told = -1  # tenths
+
         def progress(done: int, total: int) -> None:
-            render.tell(f"graded {done} of {total}")
+            nonlocal told
+            if (tenths := 10 * done // max(total, 1)) > told:
+                told = tenths
+                render.tell(f"graded {done} of {total}")
 
         now = SystemClock().now()
         return await fitted(deps.evaluator, embedder, pairs, threads=deps.threads, now=now, progress=progress)

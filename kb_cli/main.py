@@ -81,7 +81,6 @@ def main() -> None:
     except typer.Exit as stop:
         code = stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        render.tell("interrupted; what was stored stays, the next run goes on from there")
         code = int(ExitCode.INTERRUPTED)
     except (BrokenPipeError, SystemExit):  # so the command-line library ends when the reader of its help has gone
         render.silence("stdout", "stderr")
@@ -90,6 +89,8 @@ def main() -> None:
         code = _unforeseen(error, as_json=as_json)
     finally:
         telemetry.shutdown()
+    if code == ExitCode.INTERRUPTED:  # the command-line library turns Ctrl-C into this code by itself
+        render.tell("interrupted; what was stored stays, the next run goes on from there")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -15,30 +16,43 @@ if TYPE_CHECKING:
     from kb.model import Json
 
 
+# What a terminal obeys instead of showing it: a memory's text must not move the cursor or turn the writing around.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def emit_json(value: Mapping[str, Json]) -> None:
     """Write one JSON object to stdout."""
-    _write(sys.stdout, json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+    is_narrow = "utf" not in (sys.stdout.encoding or "utf").lower()
+    _write(sys.stdout, json.dumps(value, ensure_ascii=is_narrow, allow_nan=False) + "\n")
 
 
 def write(text: str) -> None:
-    """Write text to stdout as it is: a piece of an answer that is still being written."""
-    _write(sys.stdout, text)
+    """Write text to stdout without ending the line: a piece of an answer that is still being written."""
+    _write(sys.stdout, _shown(text))
 
 
 def say(*lines: str) -> None:
     """Write lines to stdout."""
-    _write(sys.stdout, "".join(f"{line}\n" for line in lines))
+    _write(sys.stdout, _shown("".join(f"{line}\n" for line in lines)))
 
 
 def tell(*lines: str) -> None:
     """Write lines to stderr: notices and progress that are not data."""
-    _write(sys.stderr, "".join(f"{line}\n" for line in lines))
+    _write(sys.stderr, _shown("".join(f"{line}\n" for line in lines)))
+
+
+def _shown(text: str) -> str:
+    return _OBEYED.sub("", text)
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write at once: a watch goes on, and its reader waits. A reader who has gone (`| head`) does not stop the work."""
+    """Write at once: a watch goes on, and its reader waits. A reader who has gone (`| head`) does not stop the work.
+
+    What the stream's encoding cannot say is written as an escape, never an error.
+    """
     try:
-        stream.write(text)
+        encoding = stream.encoding or "utf-8"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
         silence("stdout" if stream is sys.stdout else "stderr")

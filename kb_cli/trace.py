@@ -10,10 +10,12 @@ from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from crag_runtime.feedback import Feedback
     from kb.history import AnswerRecord, Evaluation
     from kb.memories import Memories
-    from kb.model import Json
+    from kb.model import Json, Memory, MemoryId
 
 AnswerArgument = Annotated[str, typer.Argument(metavar="ANSWER", help="The answer's id.")]
 
@@ -22,16 +24,19 @@ def trace(answer: AnswerArgument, tenant: Tenant = None, as_json: AsJson = False
     """Show how an answer came about: path, verdicts, grades, citations, costs."""
     from crag_runtime.feedback import answer_record
     from kb.history import AnswerId
+    from kb_cli.values import readable
 
+    readable(answer)
     settings = settings_of(tenant=tenant)
     with opened(settings) as memories:
         record = answer_record(memories, AnswerId(answer), settings.tenant)
         with memories.ledger.read() as tx:
             evaluations = tx.evaluations.of_answer(record.id)
+            graded = tx.memories.get([e.memory_id for e in evaluations])
     if as_json:
         render.emit_json(as_object(record, evaluations))
     else:
-        render.say(*_lines(record, evaluations))
+        render.say(*_lines(record, evaluations, graded))
 
 
 def feedback(
@@ -44,7 +49,7 @@ def feedback(
     as_json: AsJson = False,
 ) -> None:
     """Say whether an answer was right; moves the confidence of the memories it cited, and of no other."""
-    from crag_runtime.feedback import give_feedback
+    from crag_runtime.feedback import answer_record, give_feedback
     from kb.errors import InputError
     from kb.history import AnswerId
     from kb.model import MemoryId
@@ -56,31 +61,54 @@ def feedback(
     settings = settings_of(tenant=tenant)
     with opened(settings) as memories:
         only = None if memory is None else MemoryId(memory)
-        given = give_feedback(memories, AnswerId(answer), settings.tenant, is_good=good, only=only, by=by)
+        record = answer_record(memories, AnswerId(answer), settings.tenant)
+        before = _confidences(memories, record)
+        given = give_feedback(memories, record.id, settings.tenant, is_good=good, only=only, by=by)
+        after = _confidences(memories, record)
         shown = _feedback_json(memories, given)
     if as_json:
         render.emit_json(shown)
     elif not given.events:
-        render.say("already counted, or it cited nothing that could be credited")
+        can_credit = any(c.supports for c in record.citations)
+        render.say("this was counted already" if can_credit else "the answer cites nothing that could be credited")
     else:
-        rows = [(m.id, m.standing.value, f"{m.trust.confidence:.3f}", m.source) for m in given.memories]
+        rows = [
+            (m.id, m.standing.value, f"{before[m.id]:.3f} → {after[m.id]:.3f}", m.source)
+            for m in given.memories
+            if m.id in before
+        ]
         render.say(*render.table(("memory", "standing", "confidence", "source"), rows))
 
 
+def _confidences(memories: Memories, record: AnswerRecord) -> dict[MemoryId, float]:
+    """Return the effective confidence of what an answer cited, as it is now."""
+    from kb.trust import effective
+
+    now = memories.clock.now()
+    with memories.ledger.read() as tx:
+        cited = tx.memories.get([c.memory_id for c in record.citations])
+    half_life = {m.id: memories.policies[m.source_class].half_life for m in cited.values()}
+    return {m.id: effective(m.trust, now, half_life[m.id]) for m in cited.values()}
+
+
 def as_object(record: AnswerRecord, evaluations: list[Evaluation]) -> dict[str, Json]:
-    """Return a trace under the stable keys of docs/reference/json.md."""
+    """Return a trace under the stable keys of docs/reference/json.md: those of `kb ask`, and the grades."""
     from kb.clock import iso
 
+    report = record.report
+    same: tuple[str, ...] = ("path", "suppressed", "degraded", "reasons", "missing", "conflicts")
     return {
         "answer_id": record.id,
         "question": record.question,
-        "answer": record.text,
         "outcome": record.outcome,
+        "answer": record.text,
         "verdict": record.verdict,
+        "verdicts": report.get("verdicts", []),
         "thread": record.thread or None,
         "created_at": iso(record.created_at),
         "citations": [
             {
+                "number": number,
                 "memory_id": c.memory_id,
                 "rev": c.rev,
                 "source": c.source,
@@ -89,49 +117,97 @@ def as_object(record: AnswerRecord, evaluations: list[Evaluation]) -> dict[str, 
                 "quote": c.quote,
                 "supports": c.supports,
             }
-            for c in record.citations
+            for number, c in enumerate(record.citations, 1)
         ],
-        "evaluations": [
-            {
-                "memory_id": e.memory_id,
-                "rev": e.rev,
-                "question": e.question,
-                "label": e.label,
-                "relevance": e.relevance,
-                "reason": e.reason,
-                "evaluator": e.evaluator,
-                "model": e.model,
-                "version": e.version,
-            }
-            for e in evaluations
-        ],
-        "report": dict(record.report),
+        "evaluations": [_evaluation_json(e) for e in evaluations],
+        "usage": _usage(record),
+        **{key: report.get(key, []) for key in same},
+        "plan": report.get("plan", {}),
     }
 
 
-def _lines(record: AnswerRecord, evaluations: list[Evaluation]) -> list[str]:
+def _evaluation_json(e: Evaluation) -> dict[str, Json]:
+    return {
+        "memory_id": e.memory_id,
+        "rev": e.rev,
+        "question": e.question,
+        "label": e.label,
+        "relevance": e.relevance,
+        "reason": e.reason,
+        "evaluator": e.evaluator,
+        "model": e.model,
+        "version": e.version,
+    }
+
+
+def _usage(record: AnswerRecord) -> dict[str, Json]:
+    kept = record.report.get("usage")
+    spent = {key: int(str(n)) for key, n in kept.items()} if isinstance(kept, dict) else {}
+    tokens_in, tokens_out = spent.get("tokens_in", 0), spent.get("tokens_out", 0)
+    return {
+        **{key: spent.get(key, 0) for key in ("llm_calls", "searches", "embeddings")},
+        "tokens": tokens_in + tokens_out,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+    }
+
+
+def _lines(record: AnswerRecord, evaluations: list[Evaluation], graded: Mapping[MemoryId, Memory]) -> list[str]:
     from kb.clock import iso
 
     report = record.report
-    lines = [f"question  {record.question}", f"asked     {iso(record.created_at)}"]
-    lines += [f"outcome   {record.outcome}; evidence {record.verdict}", "", "path"]
-    lines += [f"   {s['node']:11} {s['why']}" for s in _objects(report.get("path"))]
-    lines += ["", "grades"]
-    rows = [
-        (e.label, "-" if e.relevance is None else f"{e.relevance:.2f}", e.evaluator, e.memory_id, e.reason)
-        for e in evaluations
+    understood = str(report.get("question") or record.question)
+    reasons = _texts(report.get("reasons"))
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    head = [
+        f"question  {record.question}",
+        *([f"meant     {understood}"] if understood != record.question else []),
+        f"asked     {iso(record.created_at)}{f' on thread {record.thread}' if record.thread else ''}",
+        f"outcome   {record.outcome}{why}; evidence {record.verdict}",
+        f"costs     {', '.join(f'{n} {key}' for key, n in _usage(record).items() if n) or 'none'}",
     ]
-    lines += [f"   {line}" for line in render.table(("label", "relevance", "by", "memory", "why"), rows)]
-    lines += ["", "citations"]
-    lines += [f"   [{n}] {c.url or c.source}  [{c.memory_id}]" for n, c in enumerate(record.citations, 1)]
-    lines += [f"suppressed {s['memory_id']}: {s['reason']}" for s in _objects(report.get("suppressed"))]
-    usage = report.get("usage")
-    cost = ", ".join(f"{k} {v}" for k, v in usage.items()) if isinstance(usage, dict) else ""
-    return [*lines, "", f"costs     {cost or 'none'}", "", record.text or "(refused)"]
+    parts = {
+        "answer": (record.text or "(refused)").splitlines(),
+        "path": [f"{s['node']:11} {s['why']}" for s in _objects(report.get("path"))],
+        **_grades(evaluations, graded),
+        "citations": [
+            f"[{n}] {c.url or c.source}{'' if c.supports else ' (the other side)'}  [{c.memory_id}]"
+            for n, c in enumerate(record.citations, 1)
+        ],
+        "suppressed": [f"{s['reason']}: {s['source']}  [{s['memory_id']}]" for s in _objects(report.get("suppressed"))],
+        "not covered": _texts(report.get("missing")),
+        "degraded": _texts(report.get("degraded")),
+    }
+    body = [line for name, own in parts.items() if own for line in ("", name, *(f"   {text}" for text in own))]
+    return [*head, *body]
+
+
+def _grades(evaluations: list[Evaluation], graded: Mapping[MemoryId, Memory]) -> dict[str, list[str]]:
+    """Return the grades as a table for each sub-question, the best first."""
+    parts = {}
+    for question in dict.fromkeys(e.question for e in evaluations):
+        own = [e for e in evaluations if e.question == question]
+        own.sort(key=lambda e: -1.0 if e.relevance is None else e.relevance, reverse=True)
+        rows = [
+            (
+                e.label,
+                "-" if e.relevance is None else f"{e.relevance:.2f}",
+                graded[e.memory_id].source if e.memory_id in graded else "(gone)",
+                f"{e.evaluator}: {e.reason}",
+                f"[{e.memory_id}]",
+            )
+            for e in own
+        ]
+        parts[f"grades for: {question}"] = render.table(("label", "relevance", "source", "why", "memory"), rows)
+    return parts
 
 
 def _objects(value: Json) -> list[dict[str, Json]]:
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(part) for part in value] if isinstance(value, list) else []
 
 
 def _feedback_json(memories: Memories, given: Feedback) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""LangChain agents for tests: a real agent over a hosted runtime with a real store, the model and the grades scripted."""
+"""LangChain agents for tests: a real agent over a hosted runtime and a real store; model and grades are scripted."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kb.ports import Vector
 
 PLAN, GRADE, REWRITE, WRITE = "ProposedPlan", "Relevance", "RewrittenQuery", ""
+_BEGINS = {"You plan": PLAN, "You grade": GRADE, "You rewrite": REWRITE}  # of our rules
 OTHER_WORDS = ("", "exactly", "in detail", "precisely", "by rule")
 UPPER, LOWER = 0.8, 0.4  # of a factual question, as the criteria have it
 
@@ -75,8 +76,12 @@ class Teller:
 
 
 def asked_for(asking: Any) -> str:
-    """Return what a request to either fake wants: the name of a schema, or "" for a text."""
-    return str(asking.schema) if hasattr(asking, "schema") else str(asking.asks_for)
+    """Return what a request to either fake wants, in whatever form: the name of a schema, or "" for a text."""
+    if hasattr(asking, "schema"):
+        return str(asking.schema)
+    if asking.form != "words":
+        return str(asking.asks_for)
+    return next(name for begin, name in _BEGINS.items() if asking.by_role("system").startswith(begin))
 
 
 def block(prompt: str, tag: str) -> str:

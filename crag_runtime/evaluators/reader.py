@@ -12,10 +12,11 @@ import hashlib
 import threading
 from typing import TYPE_CHECKING
 
+from crag_runtime.evaluators.objections import has_its_code, is_misfit, missing_names
 from crag_runtime.evaluators.reader_adapter import described
 from crag_runtime.evaluators.reader_model import FORMAT, ReaderModel
 from crag_runtime.evidence import Grade, Label, QuestionType, ScoredStrip, Usage
-from crag_runtime.periods import mismatched
+from crag_runtime.periods import ANOTHER_TIME, mismatched
 from crag_runtime.ports import EvaluatorIdentity, Grading
 from crag_runtime.verdict import Thresholds, label_of
 from kb.errors import EmbedderUnavailable, EvaluatorUnavailable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "reader"
 MODEL = "e5ce-lora int8"
-READING = 1  # grows when windows, context or what lowers a grade change
+READING = 2  # grows when windows, context or what lowers a grade change
 
 # The adapter's own thresholds (adapter.json): at .65 nine of ten are right on validation, below .30 nine of ten are
 # wrong, .50 is even. A fact must be there; an analysis lives on what bears on it; a creative text on what is near it.
@@ -41,8 +42,8 @@ BANDS: Bands = {
     QuestionType.CREATIVE: Thresholds(lower=0.15, upper=0.30),
 }
 
-# A passage on another period than the one asked for: p is scaled to below the band's lower edge, its order kept.
-OTHER_PERIOD = 0.8
+# A passage against which something speaks: p is scaled to below the band's lower edge, its order kept.
+BELOW = 0.8
 
 
 def open_reader(cache_dir: Path, bands: Bands, threads: Threads) -> ReaderEvaluator:
@@ -117,19 +118,35 @@ class ReaderEvaluator:
         band = self._bands[asked.type]
         if not readings:
             return self._grade(one, label_of(0.0, band), 0.0, reason="there is nothing to read")
-        whole = "\n".join((one.title, *one.heading_path, one.text))
-        is_other = mismatched(asked.time.periods, whole, one.dated, asked.today)
-        factor = OTHER_PERIOD * band.lower if is_other else 1.0
         best = max(readings, key=lambda reading: reading.p)
+        factor, reason = self._weighed(asked, one, best)
         label = label_of(best.p * factor, band)
         return self._grade(
             one,
             label,
             best.p * factor,
-            reason=_reason(best.p, len(readings), [p.label for p in asked.time.periods] if is_other else []),
+            reason="; ".join(part for part in (_reason(best.p, len(readings)), reason) if part),
             answer="" if label is Label.IRRELEVANT else one.text[slice(*best.answer)],
-            readings=[(reading, reading.p * factor) for reading in readings],
+            readings=[(reading, min(1.0, reading.p * factor)) for reading in readings],
         )
+
+    def _weighed(self, asked: Asked, one: Evidence, best: Reading) -> tuple[float, str]:
+        """Return the factor on a passage's p, and why it is not 1."""
+        band = self._bands[asked.type]
+        whole = "\n".join((one.title, *one.heading_path, one.text))
+        below = BELOW * band.lower
+        if mismatched(asked.time.periods, whole, one.dated, asked.today):
+            wanted = ", ".join(p.label for p in asked.time.periods)
+            why = f"lowered, {ANOTHER_TIME} {wanted}"
+            return below, why if best.p >= band.lower else ""
+        if has_its_code(asked.question, one.text):
+            return _lift(best.p, band), "it has the code that is asked about"
+        if missing := missing_names(asked.question, whole):
+            return below, f"lowered, it does not speak of {', '.join(missing)}"
+        is_open = label_of(best.p, band) is Label.AMBIGUOUS
+        if is_open and is_misfit(asked.question, one.text, one.text[slice(*best.answer)]):
+            return below, "lowered, its likeliest answer is not of the kind that is asked for"
+        return 1.0, ""
 
     def _grade(
         self,
@@ -154,9 +171,14 @@ class ReaderEvaluator:
         )
 
 
-def _reason(p: float, read: int, periods: Sequence[str]) -> str:
-    said = f"p {p:.2f} that it answers" + (f", best of {read} windows" if read > 1 else "")
-    return f"{said}; lowered, it speaks of another time than {', '.join(periods)}" if periods else said
+def _reason(p: float, read: int) -> str:
+    return f"p {p:.2f} that it answers" + (f", best of {read} windows" if read > 1 else "")
+
+
+def _lift(p: float, band: Thresholds) -> float:
+    """Return the factor that brings p one label up."""
+    edge = band.upper if p >= band.lower else band.lower
+    return max(1.0, edge * (1 + 1e-9) / p) if p > 0 else 1.0
 
 
 def _version(bands: Bands) -> str:

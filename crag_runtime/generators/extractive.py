@@ -9,6 +9,7 @@ from crag_runtime.almanac import day_of
 from crag_runtime.evidence import Citation, Draft, Label
 from crag_runtime.generators.quotation import fenced, inert, inline, is_block
 from crag_runtime.language import Phrase, is_chinese, said
+from crag_runtime.preference import preferred
 from crag_runtime.strips import lexical_scores, split
 from crag_runtime.support import content
 from kb.terms import terms
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "extractive"
 SPAN_CHARS = 120  # a longer span leads nothing: the quotation says it all
+_ENDS = " .。!?！？|"
 WITNESSES = 2  # sources cited for one sentence
 
 
@@ -69,7 +71,8 @@ def quoting(task: Task) -> Draft:
         if sub in disputed:
             lines += _both_sides(disputed[sub], question, cited, in_chinese=in_chinese)
         elif own:
-            lines.append(lead + _quoted(question, own, cited, in_chinese=in_chinese))
+            ranked = preferred(question, own, task.today)
+            lines.append(lead + _quoted(question, ranked, cited, in_chinese=in_chinese))
         else:
             missing.append(question)
     if missing:
@@ -109,8 +112,7 @@ class _Cited:
         return f"[{citation.number}]"
 
 
-def _quoted(question: str, own: Sequence[Excerpt], cited: _Cited, *, in_chinese: bool) -> str:
-    ranked = sorted(own, key=_rank)
+def _quoted(question: str, ranked: Sequence[Excerpt], cited: _Cited, *, in_chinese: bool) -> str:
     best = ranked[0]
     sentence, shown, span = _sentence(question, best)
     marks = cited.mark(best.evidence.id, sentence)
@@ -123,12 +125,8 @@ def _quoted(question: str, own: Sequence[Excerpt], cited: _Cited, *, in_chinese:
     return f"{value or said(Phrase.SAYS, in_chinese=in_chinese)} {marks}\n\n{fenced(shown, span)}\n"
 
 
-def _rank(excerpt: Excerpt) -> tuple[bool, bool, float]:
-    return (excerpt.label is not Label.RELEVANT, not excerpt.answer, -excerpt.relevance)
-
-
 def _is_whole(span: str, sentence: str) -> bool:
-    return len(span) > SPAN_CHARS or "\n" in span or span.strip(" .。!?！？") == sentence.strip(" .。!?！？")
+    return len(span) > SPAN_CHARS or "\n" in span or span.strip(_ENDS) == sentence.strip(_ENDS)
 
 
 def _sentence(question: str, excerpt: Excerpt) -> tuple[str, str, str]:

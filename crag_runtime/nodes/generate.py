@@ -59,6 +59,7 @@ def ungenerated(state: RunState, problem: str) -> Update:
     return {
         "draft": {},
         "attempts": state["attempts"] + 1,
+        "faults": ["model"],
         "degraded": [f"generate: {problem}"],
         "path": step(NodeName.GENERATE, problem),
     }

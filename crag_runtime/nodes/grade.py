@@ -8,7 +8,9 @@ from crag_runtime.codec import plain, restored
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Asked, Finding, Grade, Label, Usage
 from crag_runtime.periods import time_intent
+from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, GradeInput, Update, plan_of, spent
+from kb.errors import ModelUnavailable
 
 
 async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
@@ -19,12 +21,13 @@ async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
     question = plan.sub_questions[sub]
     given = state.get("finding")
     findings = {} if given is None else {id_: restored(Finding, given)}
-    loaded = await deps.threads.call(
-        deps.store.evidence, {id_: state["score"]}, findings, tenant=state["tenant"], now=now
-    )
+    lookup = lookup_of(state, deps.policy)
+    loaded = await deps.threads.call(deps.store.usable, {id_: state["score"]}, findings, lookup)
     evidence = loaded.get(id_)
     if evidence is None:
-        gone = Grade(id=id_, label=Label.IRRELEVANT, relevance=0.0, reason="no longer there", evaluator="store")
+        gone = Grade(
+            id=id_, label=Label.IRRELEVANT, relevance=0.0, reason="may not be used any more", evaluator="store"
+        )
         return {"grades": [Graded(sub=sub, rev=0, grade=plain(gone))]}
     (vector,), embedded = await deps.threads.call(deps.store.vectors.of, [question])
     asked = Asked(
@@ -35,7 +38,11 @@ async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
         tenant=state["tenant"],
         vector=vector,
     )
-    grading = await deps.evaluator.grade(asked, [evidence])
+    try:
+        grading = await deps.evaluator.grade(asked, [evidence])
+    except ModelUnavailable as error:  # what it cost nevertheless is known only here
+        cost = Usage(llm_calls=error.calls, tokens_in=error.tokens_in, tokens_out=error.tokens_out, embeddings=embedded)
+        return {**ungradable(state, f"{type(error).__name__}: {error}"), "usage": spent(cost)}
     return {
         "grades": [Graded(sub=sub, rev=evidence.rev, grade=plain(g)) for g in grading.grades],
         "usage": spent(grading.usage + Usage(embeddings=embedded)),

@@ -34,14 +34,15 @@ async def judge(state: RunState, runtime: Runtime[Deps]) -> Update:
         "verdicts": [v.value for v in verdicts],
         "verdict": verdict.value,
         "faults": ["evaluator"] if failed else [],
-        "path": _path(state["grades"], verdicts),
+        "judged": len(state["grades"]),
+        "path": _path(state["grades"], state["judged"], verdicts),
     }
 
 
-async def _roots(state: RunState, deps: Deps) -> Mapping[str, str]:
-    """Return the root source of each graded passage; asked for only where more than one source is needed."""
+async def _roots(state: RunState, deps: Deps) -> Mapping[str, str] | None:
+    """Return the root source of each graded passage; None where one source is enough."""
     if deps.policy.min_sources == 1:
-        return {}
+        return None
     ids = {str(g["grade"]["id"]): 0.0 for g in state["grades"]}
     loaded = await deps.threads.call(
         deps.store.evidence, ids, findings_of(state), tenant=state["tenant"], now=state["asked_at"]
@@ -49,16 +50,19 @@ async def _roots(state: RunState, deps: Deps) -> Mapping[str, str]:
     return {id_: e.root for id_, e in loaded.items()}
 
 
-def _verdict(grades: list[Graded], sub: int, roots: Mapping[str, str], min_sources: int) -> Verdict:
+def _verdict(grades: list[Graded], sub: int, roots: Mapping[str, str] | None, min_sources: int) -> Verdict:
     own = [g["grade"] for g in grades if g["sub"] == sub]
-    labels = [Label(str(g["label"])) for g in own]
-    sources = [roots.get(str(g["id"]), "") for g in own] if roots else ()
-    return verdict_of(labels, sources, min_sources=min_sources)
+    if roots is None:
+        return verdict_of([Label(str(g["label"])) for g in own])
+    known = [g for g in own if roots.get(str(g["id"]))]  # what is gone, or comes from nowhere, is no source
+    labels = [Label(str(g["label"])) for g in known]
+    return verdict_of(labels, [roots[str(g["id"])] for g in known], min_sources=min_sources)
 
 
-def _path(grades: list[Graded], verdicts: list[Verdict]) -> list[Step]:
-    graders = ", ".join(sorted({str(g["grade"]["evaluator"]) for g in grades} - {""}))
-    graded = step(NodeName.GRADE, f"{len(grades)} grades by {graders or 'nobody'}") if grades else []
+def _path(grades: list[Graded], judged: int, verdicts: list[Verdict]) -> list[Step]:
+    new = grades[judged:]
+    graders = ", ".join(sorted({str(g["grade"]["evaluator"]) for g in new} - {""}))
+    graded = step(NodeName.GRADE, f"{len(new)} grades by {graders or 'nobody'}") if new else []
     return [*graded, *step(NodeName.JUDGE, _why(grades, verdicts))]
 
 

@@ -10,8 +10,10 @@ from crag_runtime.codec import plain, restored
 from crag_runtime.conflict import agreements, conflicts
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Excerpt, Grade
+from crag_runtime.pointing import pointed
 from crag_runtime.refine import lowered, matched, refined
 from crag_runtime.routes import usable
+from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, NodeName, RunState, Shown, Update, findings_of, plan_of, step
 
 if TYPE_CHECKING:
@@ -27,11 +29,7 @@ async def refine(state: RunState, runtime: Runtime[Deps]) -> Update:
     scores = {c["id"]: c["score"] for c in state["candidates"]} | {f["id"]: 0.0 for f in state["found"]}
     wanted = {str(g["grade"]["id"]) for grades in graded.values() for g in grades}
     evidence = await deps.threads.call(
-        deps.store.evidence,
-        {id_: scores[id_] for id_ in wanted},
-        findings_of(state),
-        tenant=state["tenant"],
-        now=state["asked_at"],
+        deps.store.usable, {id_: scores[id_] for id_ in wanted}, findings_of(state), lookup_of(state, deps.policy)
     )
     return await deps.threads.call(_refined, plan, graded, evidence, deps, state["asked_at"])
 
@@ -50,7 +48,7 @@ def _refined(
         for e in own:
             kept = [s for s in strips if s.id == e.id]
             if kept:
-                excerpts.append(_excerpt(e, sub, kept, grades[e.id]))
+                excerpts.append(_excerpt(question, e, sub, kept, grades[e.id]))
                 shown.append(_by_reference(excerpts[-1], kept))
             elif (less := lowered(grades[e.id], matched(question, e, grades[e.id]))) != grades[e.id]:
                 weaker.append(Graded(sub=sub, rev=e.rev, grade=plain(less)))
@@ -66,14 +64,15 @@ def _refined(
     }
 
 
-def _excerpt(evidence: Evidence, sub: int, kept: Sequence[Strip], grade: Grade) -> Excerpt:
+def _excerpt(question: str, evidence: Evidence, sub: int, kept: Sequence[Strip], grade: Grade) -> Excerpt:
+    strips = tuple(evidence.text[s.start : s.end] for s in kept)
     return Excerpt(
         evidence=evidence,
         sub=sub,
-        strips=tuple(evidence.text[s.start : s.end] for s in kept),
+        strips=strips,
         relevance=grade.relevance or 0.0,
         label=grade.label,
-        answer=grade.answer,
+        answer=pointed(question, strips, grade.answer),
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Usage
-from crag_runtime.state import Candidate, NodeName, RunState, Update, plan_of, scope_of, spent, step
-from crag_runtime.store import Lookup
+from crag_runtime.sight import lookup_of
+from crag_runtime.state import Candidate, NodeName, RunState, Update, plan_of, spent, step
+from kb.clock import iso
 
 if TYPE_CHECKING:
     from crag_runtime.store import Retrieved
-    from kb.model import Json
+    from kb.model import Instant, Json
     from kb.search import Suppressed
 
 
@@ -21,31 +23,37 @@ async def retrieve(state: RunState, runtime: Runtime[Deps]) -> Update:
     """Search every sub-question that has a query; evidence of earlier rounds stays."""
     deps = runtime.context
     subs = [sub for sub, query in enumerate(state["queries"]) if query]
-    lookup = _lookup(state, deps)
-    found = await deps.threads.call(deps.store.retrieve, [state["queries"][sub] for sub in subs], lookup)
+    found, as_of = await deps.threads.call(_found, state, [state["queries"][sub] for sub in subs], deps)
     candidates = _merged(state["candidates"], subs, found)
     new = len(candidates) - len(state["candidates"])
     suppressed = _suppressed(state["suppressed"], found.suppressed, {c["id"] for c in candidates})
+    gate = deps.policy.gate[plan_of(state).type]
+    then = f", as of {iso(as_of)}" if as_of is not None else ""
     return {
+        "as_of": as_of,
         "candidates": candidates,
         "suppressed": suppressed,
         "usage": spent(Usage(embeddings=found.embedded)),
-        "path": step(NodeName.RETRIEVE, f"{new} passages above gate {lookup.gate:g}, {len(suppressed)} suppressed"),
+        "path": step(NodeName.RETRIEVE, f"{new} passages above gate {gate:g}, {len(suppressed)} suppressed{then}"),
     }
 
 
-def _lookup(state: RunState, deps: Deps) -> Lookup:
-    plan = plan_of(state)
-    at = state.get("at")
-    return Lookup(
-        tenant=state["tenant"],
-        k=deps.policy.k,
-        gate=deps.policy.gate[plan.type],
-        scope=scope_of(state),
-        at=plan.time.as_of if at is None else at,
-        sources=tuple(state.get("sources", [])),
-        doc_ids=tuple(state.get("doc_ids", [])),
-    )
+def _found(state: RunState, queries: list[str], deps: Deps) -> tuple[Retrieved, Instant | None]:
+    """Return what is found, and the instant that the question's own words made it look back to.
+
+    "As of March 2024" may mean what was known then, or what is known by now about then. The versions that were valid
+    then come first; a store that knew nothing at all then is asked for what it knows now.
+    """
+    lookup = lookup_of(state, deps.policy)
+    worded = plan_of(state).time.as_of
+    is_open = state.get("at") is None and worded is not None and not state["candidates"]
+    if is_open and worded is not None:
+        found = deps.store.retrieve(queries, replace(lookup, at=worded))
+        if any(found.passages):
+            return found, worded
+        now = deps.store.retrieve(queries, lookup)
+        return replace(now, embedded=now.embedded + found.embedded), None
+    return deps.store.retrieve(queries, lookup), state["as_of"]
 
 
 def _merged(known: list[Candidate], subs: list[int], found: Retrieved) -> list[Candidate]:

@@ -27,8 +27,8 @@ async def rewrite(state: RunState, runtime: Runtime[Deps]) -> Update:
         usage += cost
         degraded += [f"rewrite: {fell_back}"] if fell_back else []
         if words:
-            queries[sub] = words
             tried[sub].append(words)
+        queries[sub] = words or (_unsearched(state, sub) if state["is_retry"] else "")
     why = "; ".join(f"{sub + 1}: {queries[sub]}" for sub in subs if queries[sub]) or "no other words found"
     update: Update = {
         "tried": tried,
@@ -38,8 +38,13 @@ async def rewrite(state: RunState, runtime: Runtime[Deps]) -> Update:
     }
     if state["is_retry"]:
         retried: list[dict[str, Json]] = [{"sub": sub, "query": queries[sub]} for sub in subs if queries[sub]]
-        return {**update, "web_queries": retried}
+        return {**update, "web_queries": retried, "faults": [] if retried else ["search"]}
     return {**update, "queries": queries, "rewrites": state["rewrites"] + 1}
+
+
+def _unsearched(state: RunState, sub: int) -> str:
+    """Return the oldest words for a sub-question that the web was not asked yet; "" when it was asked all."""
+    return next((words for words in state["tried"][sub] if words not in state["searched"]), "")
 
 
 def unrewritten(state: RunState, problem: str) -> Update:
@@ -47,6 +52,7 @@ def unrewritten(state: RunState, problem: str) -> Update:
     return {
         "queries": ["" for _ in state["tried"]],
         "web_queries": [],
+        "faults": ["search"] if state["is_retry"] else [],
         "rewrites": state["rewrites"] + 1,
         "degraded": [f"rewrite: {problem}"],
         "path": step(NodeName.REWRITE, problem),

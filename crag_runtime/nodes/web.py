@@ -8,7 +8,8 @@ from crag_runtime.codec import plain
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Usage
 from crag_runtime.findings import finding_id
-from crag_runtime.state import Found, NodeName, RunState, Update, scope_of, spent, step
+from crag_runtime.sight import lookup_of
+from crag_runtime.state import Candidate, Found, NodeName, RunState, Update, scope_of, spent, step
 from kb.errors import Fault, SearchUnavailable
 from kb.telemetry import Metric, count
 
@@ -36,10 +37,15 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
         for finding in findings:
             id_ = finding_id(finding, tenant=state["tenant"], scope=scope_of(state))
             found[sub, id_] = Found(sub=sub, id=id_, query=query, finding=plain(finding))
+    known = await deps.threads.call(deps.store.screened, {id_ for _, id_ in found}, lookup_of(state, deps.policy))
+    stored = [Candidate(sub=f["sub"], id=f["id"], score=0.0) for f in found.values() if f["id"] in known.stored]
+    found = {key: f for key, f in found.items() if f["id"] not in known.stored | known.refused}
     is_retry = bool(timed_out) and not state["is_retry"] and state["searches"] + used < deps.policy.budgets.searches
-    new = len(found) - len(state["found"])
+    why = f"{used} searches, {len(found) - len(state['found'])} findings"
+    why += f", {len(known.refused)} refused before" if known.refused else ""
     return {
         "found": list(found.values()),
+        "candidates": state["candidates"] + [c for c in stored if (c["sub"], c["id"]) not in _keys(state)],
         "searched": searched,
         "searches": state["searches"] + used,
         "web_queries": timed_out if is_retry else [],
@@ -47,8 +53,12 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
         "faults": ["search"] if problem and not is_retry else [],
         "degraded": [f"web: {problem}"] if problem else [],
         "usage": spent(Usage(searches=used)),
-        "path": step(NodeName.WEB, f"{used} searches, {new} findings{'; ' + problem if problem else ''}"),
+        "path": step(NodeName.WEB, f"{why}{'; ' + problem if problem else ''}"),
     }
+
+
+def _keys(state: RunState) -> set[tuple[int, str]]:
+    return {(c["sub"], c["id"]) for c in state["candidates"]}
 
 
 def unsearched(state: RunState, problem: str) -> Update:

@@ -145,6 +145,11 @@ class OpenAIChat:
         """The model's name."""
         return self._endpoint.model
 
+    @property
+    def form(self) -> str:
+        """The form of structure that has worked at this endpoint: schema, tool or words; "" before any has."""
+        return self._manners.form.name.lower() if self._manners.is_settled else ""
+
     async def complete(self, messages: Sequence[Message], on_token: Callable[[str], None] | None = None) -> Reply:
         """Return the model's reply; with `on_token`, stream it. An empty reply, or one cut off, is a fault."""
         sent = sendable(messages)

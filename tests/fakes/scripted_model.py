@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ScriptedModel(BaseChatModel):
     """Says the next reply of the script; "done" once the script is over. Thread-safe."""
 
-    script: list[Any] = []
+    script: list[Any] = Field(default_factory=list)
     _prompts: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)
 

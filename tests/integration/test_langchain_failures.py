@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from crag_runtime.context_block import block_of
 from crag_runtime.hosted import HostedRuntime
-from kb.errors import ConfigError, EmbedderChanged, EvaluatorUnavailable, IndexUnavailable, InputError
-from kb.errors import LedgerUnavailable as Away
+from crag_runtime.result import AskRequest
+from kb.errors import (
+    ConfigError,
+    EmbedderChanged,
+    EvaluatorUnavailable,
+    IndexUnavailable,
+    InputError,
+    LedgerUnavailable,
+)
 from kb.model import Scope
 from kb.settings import Settings
 from tests.agents import BRIDGE, QUESTION, agent_of, asked, blocks, gathered, hosting, remember, text_in
@@ -54,7 +62,7 @@ def test_an_outage_is_said_and_nothing_is_guessed(tmp_path: Path, part: str, way
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_a_runtime_that_cannot_be_opened_is_tried_again(store: Memories, tmp_path: Path, way: str) -> None:
     remember(store, BRIDGE)
-    errors: list[Exception] = [Away("the disk is full")]
+    errors: list[Exception] = [LedgerUnavailable("the disk is full")]
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[CragRuntime]:
@@ -151,3 +159,17 @@ def test_a_write_back_that_fails_takes_no_evidence_away(store: Memories, tmp_pat
         agent, model = agent_of(host)
         agent.invoke(asked(QUESTION))
     assert BRIDGE in blocks(model.prompts[0])[0]
+
+
+def test_a_block_never_takes_an_outage_for_nothing_found(tmp_path: Path) -> None:
+    server = InProcessServer()
+
+    async def gather(runtime: CragRuntime) -> str:
+        return block_of(await runtime.gather(AskRequest(question=QUESTION, tenant="default")))
+
+    with open_store(tmp_path / "data", server=server) as store, hosting(store, tmp_path) as host:
+        remember(store, BRIDGE)
+        server.is_away = True
+        block = host.run(gather)
+    assert "unavailable at the moment" in block
+    assert "no trusted evidence" not in block

@@ -6,11 +6,15 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.memory import InMemorySaver
 
 from crag_runtime.hosted import HostedRuntime
@@ -41,10 +45,10 @@ class HeldEvaluator(FakeEvaluator):
     async def grade(self, asked: Any, evidence: Any) -> Any:
         self.is_asked.set()
         try:
-            while not self.may_go.is_set():
-                await asyncio.sleep(0.005)
+            await asyncio.to_thread(self.may_go.wait, LONG)
         except asyncio.CancelledError:
             self.is_broken_off.set()
+            self.may_go.set()
             raise
         return await super().grade(asked, evidence)
 
@@ -96,14 +100,14 @@ def test_a_host_that_was_never_used_starts_no_thread(store: Memories, tmp_path: 
 
 def test_an_agent_is_used_from_several_threads_at_once(store: Memories, tmp_path: Path) -> None:
     for tenant in ("one", "two"):
-        remember(store, f"{BRIDGE} Seen by tenant {tenant}.", tenant=tenant)
+        remember(store, f"The Anping bridge of tenant {tenant} carries forty tons.", tenant=tenant)
     with hosting(store, tmp_path) as host, ThreadPoolExecutor(8) as pool:
         agents = {tenant: agent_of(host, tenant=tenant) for tenant in ("one", "two")}
         list(pool.map(lambda n: agents[("one", "two")[n % 2]][0].invoke(asked(QUESTION)), range(16)))
     for tenant, (_, model) in agents.items():
         assert len(model.prompts) == 8
-        assert {text.count(f"by tenant {tenant}.") for p in model.prompts for text in blocks(p)} == {1}
-        assert {text.count("by tenant") for p in model.prompts for text in blocks(p)} == {1}
+        assert {text.count(f"of tenant {tenant}") for p in model.prompts for text in blocks(p)} == {1}
+        assert {text.count("of tenant") for p in model.prompts for text in blocks(p)} == {1}
 
 
 def test_invoke_works_inside_a_running_event_loop(store: Memories, tmp_path: Path) -> None:
@@ -172,9 +176,7 @@ def test_closing_lets_a_running_call_finish_and_starts_no_other(store: Memories,
         running = pool.submit(host.run, gather)
         assert evaluator.is_asked.wait(LONG)
         closing = pool.submit(host.close)
-        with pytest.raises(InputError, match="closed"):
-            while True:
-                host.run(_nothing)
+        assert refused(host)
         assert lifetimes.closed == []
         evaluator.may_go.set()
         assert running.result(LONG).excerpts
@@ -183,8 +185,28 @@ def test_closing_lets_a_running_call_finish_and_starts_no_other(store: Memories,
     assert own_threads() == []
 
 
-async def _nothing(_runtime: CragRuntime) -> None:
+def refused(host: HostedRuntime) -> bool:
+    """Call until the host refuses: closing has begun then."""
+    end = time.monotonic() + LONG
+    while time.monotonic() < end:
+        try:
+            host.run(nothing)
+        except InputError:
+            return True
+    return False
+
+
+async def nothing(_runtime: CragRuntime) -> None:
     """Do nothing."""
+
+
+def test_work_runs_outside_of_the_callers_own_graph(store: Memories, tmp_path: Path) -> None:
+    async def configured(_runtime: CragRuntime) -> Any:
+        return var_child_runnable_config.get()
+
+    with hosting(store, tmp_path) as host:
+        within = RunnableLambda(lambda _: (var_child_runnable_config.get() is not None, host.run(configured)))
+        assert within.invoke("x") == (True, None)
 
 
 def test_closing_works_on_an_event_loop_too(store: Memories, tmp_path: Path) -> None:
@@ -222,12 +244,23 @@ def test_waiting_for_the_host_on_its_own_loop_is_refused_not_a_deadlock(store: M
             host.run(nested)
 
 
+class Watcher(BaseCallbackHandler):
+    """Hears what runs as a part of the agent."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def on_chain_start(self, *_given: Any, **kwargs: Any) -> None:
+        self.names.add(str(kwargs.get("name")))
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_runtime_is_no_part_of_the_agents_own_graph(store: Memories, tmp_path: Path, is_async: bool) -> None:  # noqa: FBT001
     """Neither its steps nor its state reach the agent's streams, callbacks or checkpoints."""
     remember(store, BRIDGE)
     saver = InMemorySaver()
-    config: Any = {"configurable": {"thread_id": "1"}}
+    watcher = Watcher()
+    config: Any = {"configurable": {"thread_id": "1"}, "callbacks": [watcher]}
     with hosting(store, tmp_path) as host:
         agent, _ = agent_of(host, checkpointer=saver)
         kwargs: Any = {"stream_mode": ["updates", "messages", "tasks"], "subgraphs": True}
@@ -237,6 +270,8 @@ def test_the_runtime_is_no_part_of_the_agents_own_graph(store: Memories, tmp_pat
 
         parts = asyncio.run(collected()) if is_async else list(agent.stream(asked(QUESTION), config, **kwargs))
     assert {namespace for namespace, _, _ in parts} == {()}
+    assert "model" in watcher.names
+    assert watcher.names & {"crag", "retrieve", "judge"} == set()
     assert {name for _, mode, data in parts if mode == "updates" for name in data} == {
         "CRAGMiddleware.before_agent",
         "model",

@@ -28,13 +28,14 @@ def disputed(question: str, *excerpts: Excerpt, time: TimeIntent | None = None) 
 
 
 def test_two_prices_of_one_plan_are_a_conflict_with_both_sides_dated_and_quoted() -> None:
-    old = says("a", "The Team plan costs 19 euros per month.", dated=TODAY - 90 * DAY)
-    new = says("b", "The Team plan costs 21 euros per month.", dated=TODAY - DAY, url="https://b.example")
+    midnight = TODAY - TODAY % DAY
+    old = says("a", "The Team plan costs 19 euros per month.", dated=midnight - 90 * DAY)
+    new = says("b", "The Team plan costs 21 euros per month.", dated=midnight - DAY, url="https://b.example")
     (found,) = conflicts([PRICE], [old, new], TimeIntent(), TODAY)
     assert (found.sub, found.kind) == (0, "number")
     assert [(s.value, s.ids, s.dated, s.source) for s in found.sides] == [
-        ("21 euros", ("b",), TODAY - DAY, "https://b.example"),
-        ("19 euros", ("a",), TODAY - 90 * DAY, "file://a"),
+        ("21 euros", ("b",), midnight - DAY, "https://b.example"),
+        ("19 euros", ("a",), midnight - 90 * DAY, "file://a"),
     ]
     assert found.sides[0].quote == "The Team plan costs 21 euros per month."
 
@@ -115,6 +116,40 @@ def test_for_the_current_state_an_older_period_is_background() -> None:
 def test_a_title_gives_the_period_of_a_sentence_that_names_none() -> None:
     one = says("a", "The Team plan costs 19 euros.", title="Price list 2023")
     assert disputed(PRICE, one, says("b", "The Team plan costs 21 euros.", title="Price list 2025")) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new", "title"),
+    [
+        (PRICE, "The Team plan costs 19 euros since 1 January 2026.", "The Team plan costs 21 euros.", "Facts, Q1 2026"),
+        ("团队版每月多少钱？", "团队版每月19欧元。", "团队版每月21欧元。", "产品事实（2026年第一季度）"),
+    ],
+)
+def test_for_a_question_about_the_present_a_page_on_a_time_that_is_over_is_history(
+    question: str, old: str, new: str, title: str
+) -> None:
+    assert disputed(question, says("a", old, title=title), says("b", new)) == []
+    assert disputed(question, says("a", old, title=title), says("b", new, title=title)) == [["19 euros", "21 euros"]] or (
+        disputed(question, says("a", old, title=title), says("b", new, title=title)) == [["19欧元", "21欧元"]]
+    )
+
+
+def test_a_side_is_dated_by_the_time_it_speaks_of_and_never_by_when_it_was_stored() -> None:
+    one = says("a", "Since 1 July 2026 the Team plan costs 19 euros.", dated=TODAY)
+    (found,) = conflicts([PRICE], [one, says("b", "The Team plan costs 21 euros.", dated=TODAY)], TimeIntent(), TODAY)
+    dates = {side.value: side.dated for side in found.sides}
+    assert dates == {"19 euros": 1_782_864_000_000, "21 euros": None}
+
+
+@pytest.mark.parametrize(
+    ("question", "one", "other"),
+    [
+        ("How long are access logs kept?", "Unread messages are kept for 7 days.", "Access logs are kept for 90 days."),
+        ("访问日志保留多少天？", "未读消息保留7天。", "访问日志保留90天。"),
+    ],
+)
+def test_a_value_of_something_that_shares_only_the_verb_contradicts_nobody(question: str, one: str, other: str) -> None:
+    assert disputed(question, says("a", one), says("b", other)) == []
 
 
 def test_a_name_in_a_passage_that_only_may_answer_contradicts_nobody() -> None:
