@@ -48,8 +48,14 @@ ROOT = Path(__file__).parents[1]
 LABELLED = ROOT / "tests/data/questions_sample.jsonl"
 SHOWN = 160
 OFFICES = {
-    "oslo-a.md": "# Oslo office\n\nThe front desk of the Oslo office opens at 8:00 on weekdays. The Oslo office has 40 parking spaces.\n",
-    "oslo-b.md": "# Visiting Oslo\n\nThe front desk of the Oslo office opens at 9:00 on weekdays. The Oslo office has 55 parking spaces.\n",
+    "oslo-a.md": """# Oslo office
+
+The front desk of the Oslo office opens at 8:00 on weekdays. The Oslo office has 40 parking spaces.
+""",
+    "oslo-b.md": """# Visiting Oslo
+
+The front desk of the Oslo office opens at 9:00 on weekdays. The Oslo office has 55 parking spaces.
+""",
     "dublin-a.md": "# 都柏林办公室\n\n都柏林办公室有120名员工。都柏林办公室的会议室有6间。\n",
     "dublin-b.md": "# 都柏林简介\n\n都柏林办公室有150名员工。都柏林办公室的会议室有9间。\n",
 }
@@ -170,7 +176,7 @@ def marked(label: Labelled, answer: Answer, seconds: float) -> Marked:
         is_outcome=is_outcome,
         is_value=is_value,
         is_cited=not label.cites or any(c.source.endswith(label.cites) for c in answer.citations),
-        is_path=said and (parts is None or f" {parts} sub-question" in plans[0]),
+        is_path=said and (parts is None or f" {parts} sub-question" in str(plans[0])),
         is_wrong=outcome in ("answered", "conflict") and not (is_value and is_outcome),
         seconds=seconds,
         text=text,
@@ -180,7 +186,7 @@ def marked(label: Labelled, answer: Answer, seconds: float) -> Marked:
 
 def lead_of(text: str) -> str:
     """Return what leads each line of an answer: its bold spans, or what is quoted where it has none."""
-    lines = [part for part in re.split(r"\n(?=- )", text)]
+    lines = re.split(r"\n(?=- )", text)
     return "\n".join(
         "\n".join(_BOLD.findall(line)) or "\n".join(a or b for a, b in _QUOTED.findall(line)) for line in lines
     )
@@ -206,13 +212,12 @@ async def open_runtime(documents: Path) -> AsyncIterator[CragRuntime]:
         settings = Settings(data_dir=Path(data), index_timeout=60)
         try:
             with open_memories(settings, Today()) as memories:
-                target = target_of(documents.resolve(), "bench", [])
+                target = target_of(documents, "bench", [])
                 options = SyncOptions(tenant="default", given=Given())
                 limits = ParseLimits()
-                report = Sync(
+                Sync(
                     memories, target, options, settings, open_parser=lambda: ParserWorker(limits), progress=Quiet()
                 ).run()
-                print(f"ingested: {report.counts if hasattr(report, 'counts') else ''}", flush=True)
                 async with build_runtime(settings, memories, clock=Today()) as runtime:
                     yield runtime
         finally:
@@ -310,7 +315,7 @@ def contained(found: Sequence[Marked]) -> dict[str, Any]:
         "contained_when_answered": _share([h for _, h in answered]),
         "wrong": _share(
             [not h for _, h in answered]
-            + [m.outcome != "refused" and m.outcome != "partial" for m in found if not m.label.is_answerable]
+            + [m.outcome not in ("refused", "partial") for m in found if not m.label.is_answerable]
             + [False] * (len(answerable) - len(answered))
         ),
     }
@@ -325,9 +330,12 @@ def report(name: str, found: Sequence[Marked], *, is_shown: bool) -> dict[str, A
     if is_shown:
         for m in found:
             if not (m.is_outcome and m.is_value and m.is_cited and m.is_path) or m.is_wrong:
-                flags = "".join(w for w, ok in zip("ovcp", (m.is_outcome, m.is_value, m.is_cited, m.is_path)) if not ok)
+                faults = dict(zip("ovcp", (m.is_outcome, m.is_value, m.is_cited, m.is_path), strict=True))
+                flags = "".join(letter for letter, is_good in faults.items() if not is_good)
                 print(f"\n{'WRONG ' if m.is_wrong else ''}{m.label.id} [{flags}] {m.label.question}")
-                print(f"  want {m.label.outcome} {m.label.contains}; got {m.outcome}: {m.text[:SHOWN * 3]!r}\n  {m.why}")
+                print(
+                    f"  want {m.label.outcome} {m.label.contains}; got {m.outcome}: {m.text[: SHOWN * 3]!r}\n  {m.why}"
+                )
     for part, row in result.items():
         print(f"{name:10} {part:3} " + " ".join(f"{k} {v}" for k, v in row.items()), flush=True)
     return result
@@ -345,9 +353,11 @@ def main() -> None:
     result: dict[str, Any] = {}
     for name in options.sets:
         with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch) / "docs"
+            folder = Path(scratch).resolve() / "docs"
             if name == "sample":
-                shutil.copytree(ROOT / "sample", folder, ignore=shutil.ignore_patterns("*.sh", "*.py", "sources", "README.md"))
+                shutil.copytree(
+                    ROOT / "sample", folder, ignore=shutil.ignore_patterns("*.sh", "*.py", "sources", "README.md")
+                )
                 for file, text in OFFICES.items():
                     (folder / file).write_text(text, encoding="utf-8")
                 labels = labelled(options.part)

@@ -102,8 +102,10 @@ def _stated(sub: int, question: str, excerpts: Sequence[Excerpt], time: TimeInte
 
 
 def _in_force(stated: Sequence[_Stated], time: TimeIntent, today: Instant) -> list[_Stated]:
-    """Leave out, for a question about the present, what speaks of a time that is over while others do not, or of a
-    later one: that is history, not a contradiction."""
+    """Leave out what is history, not a contradiction, to a question about the present.
+
+    That is what speaks of a time that is over, while others speak of none, of one that goes on, or of a later one.
+    """
     if not wants_now(time):
         return list(stated)
     ends = [_ended(s, today) for s in stated]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from crag_runtime.spending import Spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,7 @@ class Deps:
         cache: of grades, to be purged of memories that changed; None when there is none.
         search: the web; None when none is configured.
         count_tokens: tokens (cl100k) of a text.
+        spending: counts chat calls and tokens by question; in front of the chat model.
         notices: what the user should know of this runtime from the start, e.g. that a fallback is in use.
     """
 
@@ -50,4 +53,5 @@ class Deps:
     search: WebSearch | None
     cache: GradeCache | None
     count_tokens: Callable[[str], int]
+    spending: Spending = field(default_factory=lambda: Spending(24, 60_000))
     notices: tuple[str, ...] = ()

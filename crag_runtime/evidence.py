@@ -110,7 +110,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """An earlier question of a thread and what was answered."""
+    """An earlier question of a thread and the quotes that answered it; never a model's words."""
 
     question: str  # self-contained
     answer: str

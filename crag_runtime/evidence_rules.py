@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Protocol
 
-from crag_runtime.evidence import Outcome, Origin
+from crag_runtime.evidence import Origin, Outcome
 from crag_runtime.independence import independent
 from crag_runtime.keys import normalised
 from kb.errors import InputError
@@ -186,7 +186,9 @@ def feedback_events(
             weight=weight,
             witness=_person(answer, by),
             answer_id=answer.id,
-            reason=said if only is None else f"it was called {'right' if is_good else 'wrong'} for an answer's question",
+            reason=said
+            if only is None
+            else f"it was called {'right' if is_good else 'wrong'} for an answer's question",
             at=now,
         )
         for id_ in creditable

@@ -172,6 +172,8 @@ def fanned_out(state: RunState) -> list[Send] | NodeName:
                 sources=state.get("sources", []),
                 doc_ids=state.get("doc_ids", []),
                 asked_at=state["asked_at"],
+                answer_id=state["answer_id"],
+                usage=state["usage"],
             ),
         )
         for sub, id_ in waiting
@@ -215,7 +217,9 @@ def _observed(name: NodeName, node: Node) -> Node:
     @wraps(node)
     async def observed(state: Any, runtime: Runtime[Deps]) -> Update:  # noqa: ANN401 - a node's own input
         began = time.perf_counter()
-        with span(Span.NODE, node=name.value):
+        reserve = 0 if name is NodeName.GENERATE else 1
+        account = runtime.context.spending.of(state.get("answer_id", ""), state.get("usage", {}), reserve=reserve)
+        with span(Span.NODE, node=name.value), account:
             update = await node(state, runtime)
         observe(Metric.NODE_SECONDS, time.perf_counter() - began, node=name.value)
         if written := GIVEN & update.keys():

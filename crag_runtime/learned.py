@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from crag_runtime.codec import restored
 from crag_runtime.conflict import Agreement
 from crag_runtime.evidence import Citation, Conflict, Draft, Finding, Label, Outcome, Verdict
+from crag_runtime.evidence_rules import HANDED_OVER
+from crag_runtime.routes import is_graded_by_stand_in
 from crag_runtime.state import findings_of, plan_of, scope_of
 from kb.history import AnswerId, Evaluation
 from kb.ledger.checks import storable
@@ -16,6 +18,8 @@ from kb.model import Instant, MemoryId, Scope
 if TYPE_CHECKING:
     from crag_runtime.state import Graded, RunState
     from kb.model import Json
+
+CALLER = "caller"  # who writes the answer when passages are handed over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +45,11 @@ class Learned:
         evaluations: grades of memories and findings.
         retrieved, relevant: memory ids, for utility.
         findings: from the web, to be quarantined.
-        agreements, conflicts: among the evidence.
-        is_key: whether the question becomes an answer-key: only for a whole, undisputed, well-founded answer.
-        report: what explains the answer, as JSON.
+        agreements, conflicts: among relevant evidence, where they may move confidence at all: the question is about
+            now, it was answered or shows a conflict, and nothing failed on the way.
+        is_key: whether the question becomes an answer-key: only for a whole, undisputed, well-founded answer to a
+            question about now that was asked of the whole store.
+        report: what explains the answer, as JSON; `Any`, since a type that contains itself has no adapter.
         at: when it was given.
     """
 
@@ -80,6 +86,10 @@ def learned_of(state: RunState, now: Instant) -> Learned:
     by_id = {f["id"]: f for f in state["found"]}
     findings = findings_of(state)
     verdict = Verdict(state["verdict"]) if state["verdict"] else Verdict.UNKNOWN
+    has_evidence = _has_evidence(state, outcome)
+    report = report_of(state)
+    if draft and draft.generator == CALLER:
+        report[HANDED_OVER] = True
     return Learned(
         answer_id=AnswerId(state["answer_id"]),
         tenant=state["tenant"],
@@ -94,15 +104,52 @@ def learned_of(state: RunState, now: Instant) -> Learned:
         retrieved=tuple(dict.fromkeys(MemoryId(c["id"]) for c in state["candidates"])),
         relevant=_relevant(state, set(by_id)),
         findings=tuple(SearchedFor(id=id_, finding=f, query=by_id[id_]["query"]) for id_, f in findings.items()),
-        agreements=tuple(restored(Agreement, a) for a in state["agreements"]),
-        conflicts=tuple(restored(Conflict, c) for c in state["conflicts"]),
-        is_key=outcome is Outcome.ANSWERED
-        and verdict is Verdict.CORRECT
-        and not state["faults"]
-        and bool(state["text"]),
-        report={key: clean(value) for key, value in report_of(state).items()},
+        agreements=_agreements(state) if has_evidence else (),
+        conflicts=_conflicts(state) if has_evidence else (),
+        is_key=outcome is Outcome.ANSWERED and verdict is Verdict.CORRECT and bool(state["text"]) and _is_open(state),
+        report={key: clean(value) for key, value in report.items()},
         at=now,
     )
+
+
+def is_about_now(state: RunState) -> bool:
+    """Return whether a question asks what holds today: what was true of the past moves no trust of today."""
+    return state.get("at") is None and plan_of(state).time.as_of is None
+
+
+def _is_open(state: RunState) -> bool:
+    """Return whether anybody who asks the same again means the same, and nothing failed on the way."""
+    is_narrowed = bool(state.get("sources") or state.get("doc_ids"))
+    return is_about_now(state) and not is_narrowed and not state["faults"]
+
+
+def _has_evidence(state: RunState, outcome: Outcome) -> bool:
+    """Return whether agreements and conflicts may move confidence."""
+    if outcome not in (Outcome.ANSWERED, Outcome.CONFLICT) or state["faults"] or is_graded_by_stand_in(state):
+        return False
+    return is_about_now(state)
+
+
+def _agreements(state: RunState) -> tuple[Agreement, ...]:
+    """Return the agreements among relevant excerpts."""
+    relevant = _relevant_excerpts(state)
+    found = (restored(Agreement, a) for a in state["agreements"])
+    return tuple(a for a in found if all((a.sub, id_) in relevant for id_ in a.ids))
+
+
+def _conflicts(state: RunState) -> tuple[Conflict, ...]:
+    """Return the conflicts without what is not relevant; one side alone says at least that its pieces agree."""
+    relevant = _relevant_excerpts(state)
+    found = []
+    for conflict in (restored(Conflict, c) for c in state["conflicts"]):
+        sides = (replace(s, ids=tuple(i for i in s.ids if (conflict.sub, i) in relevant)) for s in conflict.sides)
+        kept = tuple(side for side in sides if side.ids)
+        found += [replace(conflict, sides=kept)] if kept else []
+    return tuple(found)
+
+
+def _relevant_excerpts(state: RunState) -> set[tuple[int, str]]:
+    return {(e["sub"], e["id"]) for e in state["excerpts"] if e["label"] == Label.RELEVANT}
 
 
 def report_of(state: RunState) -> dict[str, Json]:

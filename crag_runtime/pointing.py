@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from crag_runtime.quantities import Quantity
     from crag_runtime.wanted_units import Units
+    from kb.model import Instant
 
     Span = tuple[int, int]
 
@@ -33,13 +34,14 @@ _CODE = re.compile(r"`([^`\n]+)`")
 _SIDE_BY_SIDE = 0.5  # least share of the pointed sentence's score that another must have
 
 
-def pointed(question: str, strips: Sequence[str], answer: str) -> str:
+def pointed(question: str, strips: Sequence[str], answer: str, *, today: Instant) -> str:
     """Return the span that leads, verbatim in one of the strips; a whole sentence or row where nothing less is sure.
 
     Args:
         question: one sub-question.
         strips: of one excerpt.
         answer: where an evaluator points, verbatim; "" when it does not.
+        today: what years of two digits are read against.
     """
     pieces = [strip[a:b] for strip in strips for a, b in split(strip)]
     at = _holder(question, pieces, answer)
@@ -53,7 +55,7 @@ def pointed(question: str, strips: Sequence[str], answer: str) -> str:
         return _in_table(question, pieces, heads, at, "")
     sentence = pieces[at]
     span = answer if answer in sentence else sentence
-    return _with_negation(sentence, _whole_of(sentence, _own_value(question, sentence, span)))
+    return _with_negation(sentence, _whole_of(sentence, _own_value(question, sentence, span), today))
 
 
 def _holder(question: str, pieces: Sequence[str], answer: str) -> int | None:
@@ -165,11 +167,11 @@ def _whole(name: str) -> str:
     return f"{edge[0]}{re.escape(name)}{edge[1]}" if name.isascii() else re.escape(name)
 
 
-def _whole_of(sentence: str, span: str) -> str:
+def _whole_of(sentence: str, span: str, today: Instant) -> str:
     """Return the whole date, range of dates or piece of code that a span is a part of."""
     start = sentence.find(span)
     end = start + len(span)
-    dates = [(m.at, m.until) for m in mentions(sentence, 0) if not m.is_relative]
+    dates = [(m.at, m.until) for m in mentions(sentence, today) if not m.is_relative]
     code = [m.span(1) for m in _CODE.finditer(sentence)]
     around = [(a, b) for a, b in (*dates, *code) if a <= start and end <= b and b - a > end - start]
     return sentence[around[0][0] : around[0][1]].strip() if span and around else span

@@ -21,6 +21,7 @@ class Budgets:
     rewrites: int = 1
     searches: int = 2
     llm_calls: int = 24
+    tokens: int = 60_000
     evidence_tokens: int = 1500
     steps: int = 60  # graph steps; a run beyond it is a defect
 
@@ -69,6 +70,7 @@ def policy_of(settings: Settings) -> RuntimePolicy:
             rewrites=ask.max_rewrites,
             searches=ask.max_searches,
             llm_calls=ask.max_llm_calls,
+            tokens=ask.max_tokens,
             evidence_tokens=ask.evidence_tokens,
         ),
     )

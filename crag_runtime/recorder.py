@@ -1,37 +1,36 @@
 """Writes back: one ledger transaction per answer; what cannot be written now is kept on disk and written later.
 
-Order inside the transaction: the answer (a second time is no error and ends it), evaluations, utility, lineage, web
-findings in quarantine, evidence by independence, the answer-key. The index follows through the outbox.
+Order inside the transaction: the answer (a second time is no error and ends it), evaluations, utility, web findings in
+quarantine and the answer-key, lineage, evidence by independence. The index follows through the outbox. Whatever goes
+wrong, the answer is given out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crag_runtime.codec import plain, restored
-from crag_runtime.evidence_rules import applied, corroboration
+from crag_runtime.evidence_rules import HANDED_OVER, Party, changed_by, corroboration, party_of
 from crag_runtime.findings import finding_memory
 from crag_runtime.keys import answer_key
 from crag_runtime.learned import Learned
-from kb.errors import DependencyError, IntegrityError, KbError, StaleRevision
-from kb.history import AnswerRecord, CitedMemory, Edge, EdgeKind
-from kb.ledger.checks import storable
+from crag_runtime.written import answer_record, cited_edges, edge, found_edges, is_storable
+from kb.errors import InputError, IntegrityError, KbError, StaleRevision
+from kb.history import AnswerId, EdgeKind
 from kb.log import get_logger
-from kb.model import Kind, MemoryId, SourceClass
+from kb.model import MemoryId, SourceClass
 from kb.passages import embedded_as
 from kb.telemetry import Metric, Span, count, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from crag_runtime.evidence import Evidence
     from crag_runtime.spool import Spool
     from crag_runtime.store import Store
-    from kb.history import EvidenceEvent
+    from kb.history import AnswerRecord, EvidenceEvent
     from kb.ledger.ledger import LedgerTx
-    from kb.model import Instant, Json, Memory
-    from kb.trust import TrustPolicy
+    from kb.model import Instant, Memory
 
 ATTEMPTS = 2  # a memory may change between reading and writing it; then once more
 CAUGHT_UP = 32  # write-backs that one answer makes up for, so that none waits for a long row of them
@@ -47,6 +46,16 @@ class Recorded:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What an answer adds: every finding by id, the findings that can be stored, the key, and texts embedded."""
+
+    findings: Mapping[str, Memory]
+    stored: Mapping[str, Memory]
+    key: Memory | None
+    embedded: int
+
+
 class Recorder:
     """Records answers. Thread-safe."""
 
@@ -57,31 +66,29 @@ class Recorder:
         self._provider = provider
 
     def record(self, learned: Learned) -> Recorded:
-        """Write back, and what earlier answers could not; never raises a dependency's failure."""
+        """Write back, and what earlier answers could not; a failure is returned, never raised."""
         with span(Span.WRITE_BACK):
             try:
                 recorded = self._write(learned)
-            except (DependencyError, IntegrityError) as error:
+            except KbError as error:
                 count(Metric.WRITE_BACK_FAILURES)
-                kept = self._spool.put(learned.answer_id, plain(learned))
+                kept = self._kept(learned, error)
                 get_logger().warning("write_back_failed", answer_id=learned.answer_id, problem=str(error), kept=kept)
-                return Recorded(problem=f"{error} ({'kept for later' if kept else 'lost: the disk refuses it too'})")
+                return Recorded(problem=f"{error} ({kept})")
             self.catch_up()
             return recorded
 
     def catch_up(self) -> int:
-        """Write what earlier answers could not, some at a time; return how many are still waiting."""
+        """Write what earlier answers could not, some at a time; return how many are still waiting.
+
+        What the ledger refuses for good is put aside, so that it holds up nothing that came after it.
+        """
         for name, data in self._spool.waiting(CAUGHT_UP):
             try:
-                learned = restored(Learned, data)
-            except ValueError as error:
-                self._spool.put_aside(name, str(error))
-                continue
-            try:
-                self._write(learned)
+                self._write(restored(Learned, data))
             except StaleRevision:
                 continue  # somebody else is at the same memories: later
-            except IntegrityError as error:
+            except (InputError, IntegrityError, ValueError) as error:
                 self._spool.put_aside(name, str(error))
                 continue
             except KbError as error:
@@ -90,75 +97,130 @@ class Recorder:
             self._spool.drop(name)
         return self._spool.count()
 
+    def _kept(self, learned: Learned, error: KbError) -> str:
+        """Keep a write-back that failed; return in words what became of it."""
+        try:
+            data = plain(learned)
+        except (ValueError, TypeError, RecursionError) as unwritable:
+            get_logger().error("write_back_lost", answer_id=learned.answer_id, problem=str(unwritable))
+            return "lost: it cannot be written as JSON"
+        if not self._spool.put(learned.answer_id, data):
+            return "lost: the disk refuses it too"
+        if not isinstance(error, InputError):
+            return "kept for later"
+        self._spool.put_aside(learned.answer_id, str(error))  # the same again would be refused again
+        return "put aside: the ledger cannot hold it"
+
     def _write(self, learned: Learned) -> Recorded:
-        findings = self._findings(learned)
-        key = answer_key(learned, self._memories.policies) if learned.is_key else None
-        made = [*findings.values(), *([key] if key else [])]
-        if made:
-            self._memories.generations.ensured(self._memories.embedder.identity, learned.at)
-        embedded, refused = self._memories.embed({m.embed_hash: embedded_as(m) for m in made})
-        kept = {id_: m for id_, m in findings.items() if m.embed_hash not in refused}
-        key = None if key is None or key.embed_hash in refused else key
+        made = self._made(learned)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                recorded = self._committed(learned, kept, key, embedded)
+                recorded = self._committed(learned, made)
                 break
             except IntegrityError:  # a memory was changed, or the same one added, by somebody else in between
                 if attempt == ATTEMPTS:
                     raise
-        self._memories.projector.drain()
+        try:
+            self._memories.projector.drain()
+        except KbError as error:  # it is in the ledger: the outbox has the rest
+            get_logger().warning("write_back_not_projected", answer_id=learned.answer_id, problem=str(error))
         return recorded
 
-    def _committed(
-        self, learned: Learned, findings: Mapping[str, Memory], key: Memory | None, embedded: int
-    ) -> Recorded:
+    def _made(self, learned: Learned) -> _Made:
+        """Return what the answer adds, embedded; what cannot be stored or embedded is left out of the store."""
+        findings = self._findings(learned)
+        storable = {id_: m for id_, m in findings.items() if is_storable(m)}
+        key = answer_key(learned, self._memories.policies) if learned.is_key else None
+        made = [*storable.values(), *([key] if key else [])]
+        if made:
+            self._memories.generations.ensured(self._memories.embedder.identity, learned.at)
+        embedded, refused = self._memories.embed({m.embed_hash: embedded_as(m) for m in made})
+        return _Made(
+            findings=findings,
+            stored={id_: m for id_, m in storable.items() if m.embed_hash not in refused},
+            key=None if key is None or key.embed_hash in refused else key,
+            embedded=embedded,
+        )
+
+    def _committed(self, learned: Learned, made: _Made) -> Recorded:
+        repeat = Recorded(embedded=made.embedded, summary="already recorded")
+        now = self._memories.clock.now()
         with self._memories.ledger.write() as tx:
             if tx.answers.get(learned.answer_id, learned.tenant) is not None:  # an id is given once: this is a repeat
-                return Recorded(embedded=embedded, summary="already recorded")
-            known = tx.memories.get(MemoryId(id_) for id_ in (*findings, *(c.id for c in learned.citations)))
-            stated: dict[str, Memory] = dict(findings)
-            stated.update({str(id_): memory for id_, memory in known.items()})
-            record = _record(learned, stated, embedded)
-            tx.answers.add(record)
+                return repeat
+            known = tx.memories.get(MemoryId(id_) for id_ in (*made.findings, *(c.id for c in learned.citations)))
+            there = {**made.stored, **{str(id_): memory for id_, memory in known.items()}}
+            absent = {id_: replace(m, rev=0) for id_, m in made.findings.items() if id_ not in there}
+            record = answer_record(learned, {**absent, **there}, made.embedded)
+            if not tx.answers.add(record):  # another process was quicker by a moment
+                return repeat
             tx.evaluations.add(learned.evaluations)
-            cited = [c.memory_id for c in record.citations]
+            is_handed_over = learned.report.get(HANDED_OVER) is True
+            cited = [] if is_handed_over else [c.memory_id for c in record.citations if c.memory_id in there]
             tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=cited, now=learned.at)
-            new = [m for id_, m in findings.items() if id_ not in known]
-            tx.memories.add(new)
-            keys = [] if key is None or tx.memories.get([key.id]) else [key]
-            tx.memories.add(keys)
-            tx.lineage.add(_edges(learned, cited, self._provider))
-            if key is not None:
-                tx.lineage.remove(key.id, EdgeKind.KEY)  # it now leads to its newest answer only
-                tx.lineage.add([_edge(learned, learned.answer_id, key.id, EdgeKind.KEY)])
-            moved = self._moved(tx, learned)
-            tx.outbox.mark([m.id for m in (*new, *keys, *moved)], learned.at)
+            new = {id_: m for id_, m in made.stored.items() if id_ not in known}
+            added = self._added(tx, new, made.key)
+            tx.lineage.add([*cited_edges(learned, cited), *found_edges(learned, there, self._provider)])
+            if made.key is not None:
+                _lead(tx, learned, made.key)
+            moved = self._moved(tx, learned, now)
+            tx.outbox.mark([*(m.id for m in added), *(m.id for m in moved)], now)
         evidence = f", {len(moved)} moved by evidence" if moved else ""
         summary = f"{len(learned.evaluations)} evaluations, {len(new)} findings quarantined{evidence}"
-        return Recorded(embedded=embedded, moved=tuple(m.id for m in moved), summary=summary)
+        return Recorded(embedded=made.embedded, moved=tuple(m.id for m in moved), summary=summary)
 
-    def _moved(self, tx: LedgerTx, learned: Learned) -> list[Memory]:
+    @staticmethod
+    def _added(tx: LedgerTx, new: Mapping[str, Memory], key: Memory | None) -> list[Memory]:
+        """Add what is new, in one order everywhere, so that two writers never wait in a ring."""
+        keys = [] if key is None or tx.memories.get([key.id]) else [key]
+        added = sorted([*new.values(), *keys], key=lambda m: m.id)
+        tx.memories.add(added)
+        return added
+
+    def _moved(self, tx: LedgerTx, learned: Learned, now: Instant) -> list[Memory]:
         """Record evidence that is new, and return the memories as it left them."""
-        if not learned.agreements and not learned.conflicts:
-            return []
         involved = {id_ for a in learned.agreements for id_ in a.ids}
         involved |= {id_ for c in learned.conflicts for side in c.sides for id_ in side.ids}
-        memories = tx.memories.get([MemoryId(id_) for id_ in involved])
-        evidence: dict[str, Evidence] = {id_: self._store.as_evidence(m, learned.at) for id_, m in memories.items()}
+        if not involved:
+            return []
+        found = tx.memories.get([MemoryId(id_) for id_ in sorted(involved)])
+        memories = {id_: m for id_, m in found.items() if m.tenant == learned.tenant}
+        history = {id_: tx.evidence.of_memory(id_) for id_ in memories}
         ancestors: dict[str, frozenset[str]] = {id_: frozenset(tx.lineage.ancestors([id_])) for id_ in memories}
         events = corroboration(
             learned.agreements,
             learned.conflicts,
-            evidence=evidence,
+            parties=self._parties(learned, memories, history, now),
             ancestors=ancestors,
             answer_id=learned.answer_id,
             tenant=learned.tenant,
             now=learned.at,
         )
-        history = {id_: tx.evidence.of_memory(id_) for id_ in memories}
         moved = changed_by(tx.evidence.add(events), memories, history, self._memories.policies, learned.at)
         tx.memories.replace(moved)
         return moved
+
+    def _parties(
+        self,
+        learned: Learned,
+        memories: Mapping[MemoryId, Memory],
+        history: Mapping[MemoryId, list[EvidenceEvent]],
+        now: Instant,
+    ) -> dict[str, Party]:
+        """Return who may testify and who may be told of, as they stand now: much may have happened since the answer."""
+        findings = {f.id for f in learned.findings}
+        return {
+            id_: party_of(
+                memory,
+                self._store.as_evidence(memory, now),
+                policy=self._memories.policies[memory.source_class],
+                gate=self._memories.gate,
+                now=now,
+                history=history[id_],
+                is_finding=id_ in findings,
+            )
+            for id_, memory in memories.items()
+        }
 
     def _findings(self, learned: Learned) -> dict[str, Memory]:
         policy = self._memories.policies[SourceClass.WEB]
@@ -177,60 +239,18 @@ class Recorder:
         }
 
 
-def changed_by(
-    events: Iterable[EvidenceEvent],
-    memories: Mapping[MemoryId, Memory],
-    history: Mapping[MemoryId, Iterable[EvidenceEvent]],
-    policies: Mapping[SourceClass, TrustPolicy],
-    now: Instant,
-) -> list[Memory]:
-    """Return the memories that events change, all events of one memory at once."""
-    by_memory: dict[MemoryId, list[EvidenceEvent]] = {}
-    for event in events:
-        by_memory.setdefault(event.memory_id, []).append(event)
-    return [
-        applied(memories[id_], own, policy=policies[memories[id_].source_class], now=now, history=tuple(history[id_]))
-        for id_, own in by_memory.items()
-        if id_ in memories and memories[id_].kind is not Kind.ANSWER
-    ]
+def _lead(tx: LedgerTx, learned: Learned, key: Memory) -> None:
+    """Let a key lead to this answer alone, unless it leads to a newer one already.
+
+    A step from the key to itself is the turnstile: another writer of the same key waits at it for this transaction's
+    end, and sees then what it has added. It is gone before anybody could read it.
+    """
+    tx.lineage.add([edge(learned, key.id, key.id, EdgeKind.KEY)])
+    steps = [s for s in tx.lineage.parents(key.id) if s.kind is EdgeKind.KEY and s.parent != key.id]
+    tx.lineage.remove(key.id, EdgeKind.KEY)
+    newer = [step for step in steps if _is_newer(tx.answers.get(AnswerId(step.parent), learned.tenant), learned)]
+    tx.lineage.add(newer or [edge(learned, learned.answer_id, key.id, EdgeKind.KEY)])
 
 
-def _record(learned: Learned, memories: Mapping[str, Memory], embedded: int) -> AnswerRecord:
-    counted = learned.report["usage"]
-    usage: dict[str, Json] = dict(counted) if isinstance(counted, dict) else {}
-    usage["embeddings"] = int(str(usage.get("embeddings", 0))) + embedded
-    return AnswerRecord(
-        id=learned.answer_id,
-        tenant=learned.tenant,
-        scope=learned.scope,
-        thread=learned.thread,
-        question=learned.question,
-        text=learned.text,
-        outcome=learned.outcome.value,
-        verdict=learned.verdict.value,
-        citations=tuple(
-            CitedMemory(
-                memory_id=MemoryId(c.id),
-                rev=memories[c.id].rev,
-                source=memories[c.id].source,
-                url=str(memories[c.id].metadata.get("url") or ""),
-                title=memories[c.id].passage.title,
-                quote=storable(c.quote),
-                supports=c.supports,
-            )
-            for c in learned.citations
-            if c.id in memories
-        ),
-        report={**learned.report, "usage": usage},
-        created_at=learned.at,
-    )
-
-
-def _edges(learned: Learned, cited: Iterable[MemoryId], provider: str) -> list[Edge]:
-    edges = [_edge(learned, id_, learned.answer_id, EdgeKind.CITED) for id_ in dict.fromkeys(cited)]
-    found = [_edge(learned, f"search://{provider}/{f.query}"[:512], f.id, EdgeKind.FOUND) for f in learned.findings]
-    return edges + found
-
-
-def _edge(learned: Learned, parent: str, child: str, kind: EdgeKind) -> Edge:
-    return Edge(tenant=learned.tenant, parent=parent, child=child, kind=kind, at=learned.at)
+def _is_newer(record: AnswerRecord | None, learned: Learned) -> bool:
+    return record is not None and record.created_at > learned.at

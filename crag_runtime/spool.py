@@ -1,11 +1,15 @@
 """Write-backs that the ledger could not take, kept as files beside it until it can.
 
 Any number of processes may put, read and drop at once: a file that another has dropped meanwhile is no error.
+
+A file holds what an answer said and cited. Who erases a memory for good asks `mentioning` for the files that speak of
+it, those put aside and those half written included, and drops them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 from typing import TYPE_CHECKING
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 from kb.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from kb.model import Json
@@ -39,7 +43,7 @@ class Spool:
                 os.fsync(stream.fileno())
             scratch.replace(self._folder / f"{name}.json")
             self._settle()
-        except OSError as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             with contextlib.suppress(OSError):
                 scratch.unlink()
             get_logger().error("write_back_lost", answer_id=name, problem=str(error))
@@ -53,7 +57,7 @@ class Spool:
                 yield path.stem, json.loads(path.read_text(encoding="utf-8"))
             except FileNotFoundError:
                 continue  # another process has written it back meanwhile
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 self.put_aside(path.stem, str(error))
 
     def put_aside(self, name: str, problem: str) -> None:
@@ -63,16 +67,44 @@ class Spool:
         with contextlib.suppress(OSError):  # another process was quicker, or the disk refuses: it is tried again
             path.rename(path.with_suffix(ASIDE))
 
-    def drop(self, name: str) -> None:
-        """Forget what was written since."""
+    def drop(self, name: str) -> bool:
+        """Forget a write-back in every form it is kept in; return whether nothing of it is left."""
         try:
-            (self._folder / f"{name}.json").unlink(missing_ok=True)
+            for path in self._forms(name):
+                path.unlink(missing_ok=True)
         except OSError as error:  # it will be read again, and found to be written
             get_logger().warning("write_back_stays", answer_id=name, problem=str(error))
+            return False
+        return True
+
+    def mentioning(self, memory_ids: Collection[str]) -> list[str]:
+        """Return the names of what speaks of any of these memories, or cannot be read to tell, in order.
+
+        For erasure: `drop` each of them, and ask again: what another process keeps meanwhile is found then.
+        """
+        spelled = [json.dumps(id_)[1:-1].encode() for id_ in memory_ids]
+        found = set()
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._folder.iterdir():
+                try:
+                    data = path.read_bytes()
+                except FileNotFoundError:
+                    continue  # another process has dropped it meanwhile
+                except OSError:
+                    found.add(_name_of(path))
+                    continue
+                if any(id_ in data for id_ in spelled):
+                    found.add(_name_of(path))
+        return sorted(found)
 
     def count(self) -> int:
         """Return how many are kept."""
         return len(self._files())
+
+    def _forms(self, name: str) -> list[Path]:
+        """Return where a write-back may be kept: waiting, put aside, and half written by a process that died."""
+        halves = [p for p in self._folder.glob(f".{glob.escape(name)}.*") if _name_of(p) == name]
+        return [self._folder / f"{name}.json", self._folder / f"{name}{ASIDE}", *halves]
 
     def _settle(self) -> None:
         """Make the new name outlive a power cut."""
@@ -90,3 +122,9 @@ class Spool:
                 with contextlib.suppress(FileNotFoundError):
                     found.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(found)]
+
+
+def _name_of(path: Path) -> str:
+    """Return the name that a file was put under."""
+    is_half = path.name.startswith(".")
+    return path.name[1:].rpartition(".")[0] if is_half else path.stem

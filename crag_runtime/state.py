@@ -166,6 +166,8 @@ class GradeInput(TypedDict, total=False):
     sources: list[str]
     doc_ids: list[str]
     asked_at: int
+    answer_id: str
+    usage: dict[str, int]
 
 
 TRANSIENT: dict[str, Any] = {

@@ -21,10 +21,10 @@ from kb.search import SearchRequest
 from kb.trust import effective, passes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from crag_runtime.evidence import Finding
-    from kb.history import EvidenceEvent
+    from kb.history import AnswerRecord, EvidenceEvent
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import Instant, Memory
@@ -187,16 +187,25 @@ class Store:
         }
         return {**local, **web}
 
-    def turns(self, tenant: str, scope: Scope, thread: str, limit: int = 3) -> list[Turn]:
-        """Return a thread's last answered questions, oldest first; none without a thread."""
+    def turns(self, lookup: Lookup, thread: str, limit: int = 3) -> list[Turn]:
+        """Return a thread's last questions, oldest first, with the quotes that answered them; none without a thread.
+
+        A follow-up may take words over from them, into searches and prompts. So nothing that a model said is here, and
+        nothing of a memory that may not speak any more.
+
+        Args:
+            lookup: whose thread it is, and what may be seen now.
+            thread: its name.
+            limit: turns at most.
+        """
         if not thread:
             return []
+        at = self._at(lookup)
         with self.memories.ledger.read() as tx:
-            own = tx.answers.latest(tenant, thread, limit, scope=scope)
-        return [
-            Turn(question=str(r.report.get("question") or r.question), answer=r.text, at=r.created_at)
-            for r in reversed(own)
-        ]
+            records = tx.answers.latest(lookup.tenant, thread, limit, scope=lookup.scope)
+            cited = {c.memory_id for r in records for c in r.citations}
+            usable = {id_ for id_, m in tx.memories.get(cited).items() if self._may_use(m, lookup, at)}
+        return [_turn(record, usable) for record in reversed(records)]
 
     def _request(self, query: str, lookup: Lookup) -> SearchRequest:
         return SearchRequest(
@@ -291,6 +300,12 @@ def dated(memory: Memory, now: Instant) -> Instant:
     periods = (period for text in stated if text for period in periods_in(text, now))
     first = next(periods, None)
     return memory.valid_from if first is None else first.start
+
+
+def _turn(record: AnswerRecord, usable: Collection[MemoryId]) -> Turn:
+    quotes = [c.quote for c in record.citations if c.supports and c.quote and c.memory_id in usable]
+    question = str(record.report.get("question") or record.question)
+    return Turn(question=question, answer=" ".join(dict.fromkeys(quotes)), at=record.created_at)
 
 
 def _is_refused(memory: Memory, events: Iterable[EvidenceEvent]) -> bool:

@@ -18,8 +18,8 @@ _SIZE = frozenset({"byte"})
 _FAMILIES = (
     (
         re.compile(
-            r"\b(?:prices?|pric(?:ed|ing)|costs?|charges?|fees?|expensive|cheap|how much (?:money|do|does|did|is|was))\b"
-            r"|多少钱|价格|费用|收费|售价|月费|年费",
+            r"\b(?:prices?|pric(?:ed|ing)|costs?|charges?|fees?|expensive|cheap)\b"
+            r"|\bhow much (?:money|do|does|did|is|was)\b|多少钱|价格|费用|收费|售价|月费|年费",
             re.IGNORECASE,
         ),
         _MONEY,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from crag_runtime.deps import Deps
 from crag_runtime.policy import policy_of
 from crag_runtime.routes import Limits
+from crag_runtime.spending import BudgetedChat, Spending
 from crag_runtime.threads import Threads
 from kb.tokens import cl100k_count
 
@@ -93,7 +94,10 @@ def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExi
     from crag_runtime.store import Store  # noqa: PLC0415
     from kb.chat import open_chat  # noqa: PLC0415
 
-    chat = open_chat(settings)
+    policy = policy_of(settings)
+    spending = Spending(policy.budgets.llm_calls, policy.budgets.tokens)
+    opened = open_chat(settings)
+    chat = None if opened is None else BudgetedChat(opened, spending)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     search = open_search(settings, pool)
@@ -114,7 +118,7 @@ def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExi
         is_warm=is_warm,
     )
     return Deps(
-        policy=policy_of(settings),
+        policy=policy,
         store=store,
         recorder=Recorder(store, Spool(settings.data_dir), search.name if search else ""),
         threads=pool,
@@ -127,5 +131,6 @@ def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExi
         quoting=quoting,
         search=search,
         count_tokens=cl100k_count,
+        spending=spending,
         notices=(memories.embedder_notice,) if memories.embedder_notice else (),
     )

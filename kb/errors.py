@@ -127,6 +127,7 @@ class Fault(StrEnum):
     SERVER = "server"  # 5xx
     MALFORMED = "malformed"  # the reply is not what was asked for
     CUT_OFF = "cut_off"  # the reply ended before it was complete
+    BUDGET = "budget"  # it was not asked: what may be spent is spent
 
 
 class DependencyError(KbError):

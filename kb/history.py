@@ -47,9 +47,10 @@ class EvidenceEvent:
         tenant: of that memory.
         kind: what happened.
         weight: signed; positive supports, negative contradicts. 0 for decisive kinds.
-        witness: who says so: a root source for agreement and contradiction, an answer for feedback, a person's name.
+        witness: who says so: a root source for agreement and contradiction, a person and a question for feedback, a
+            person's name.
         answer_id: the answer it came about with, if any.
-        reason: for people.
+        reason: for people; never a memory's text or value, which an event may outlive.
         at: when.
     """
 
@@ -95,7 +96,7 @@ class CitedMemory:
     url: str = ""  # where a reader can open it, for web findings
     title: str = ""
     quote: str = ""  # the words it was cited for
-    supports: bool = True  # False: the other side of a conflict
+    supports: bool = True  # False: the other side of a conflict, or shown without bearing anything out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,7 @@ class AskSettings(BaseModel):
     max_rewrites: int = Field(default=1, ge=0, le=3, description="rewrites per question")
     max_searches: int = Field(default=2, ge=0, le=10, description="web searches per question")
     max_llm_calls: int = Field(default=24, ge=0, description="chat calls per question")
+    max_tokens: int = Field(default=60_000, gt=0, description="chat tokens, in and out, per question")
     evidence_tokens: int = Field(default=1500, ge=64, description="tokens (cl100k) of evidence that reach the answer")
     node_seconds: float = Field(default=60.0, gt=0, description="wall-clock limit of one step")
     grade_concurrency: int = Field(default=4, ge=1, le=64, description="passages graded at a time")

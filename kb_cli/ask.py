@@ -27,31 +27,9 @@ if TYPE_CHECKING:
     from kb.settings import Settings
 
 
-class EvaluatorOption(StrEnum):
-    """Who grades."""
-
-    AUTO = "auto"
-    FAST = "fast"
-    READER = "reader"
-    LLM = "llm"
-    CASCADE = "cascade"
-
-
-class ApproveOption(StrEnum):
-    """Who decides on a paid web search."""
-
-    ASK = "ask"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-class DecideOption(StrEnum):
-    """What is decided on a search that waits."""
-
-    APPROVE = "approve"
-    DECLINE = "decline"
-    EDIT = "edit"
-
+EvaluatorOption = StrEnum("EvaluatorOption", ["AUTO", "FAST", "READER", "LLM", "CASCADE"])
+ApproveOption = StrEnum("ApproveOption", ["ASK", "ALWAYS", "NEVER"])
+DecideOption = StrEnum("DecideOption", ["APPROVE", "DECLINE", "EDIT"])
 
 Question = Annotated[str | None, typer.Argument(help="The question; `-` reads it from standard input.")]
 Stream = Annotated[

@@ -55,7 +55,8 @@ def _lines(report: CalibrationReport) -> list[str]:
     identity = report.evaluator
     lines = [f"{identity.name} ({identity.model}, {identity.version})", *render.table(head, rows)]
     lines += [f"not graded: {report.unknown}"] if report.unknown else []
-    lines += [f"warning: {warning}" for warning in report.warnings]
+    warnings = [*report.warnings, *(w for c in (report.overall, *report.types) for w in c.warnings)]
+    lines += [f"warning: {warning}" for warning in dict.fromkeys(warnings)]
     return [*lines, "", "for kb.toml:", "", toml_lines(report).rstrip()]
 
 

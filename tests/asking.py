@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,11 +79,8 @@ async def open_runtime(
         checkpointer = InMemorySaver()
     graphs = _graphs(deps, checkpointer)
     runtime = CragRuntime(deps, graphs, checkpointer=checkpointer, durability=durability, is_lasting=is_lasting)
-    try:
+    async with aclosing(threads), aclosing(runtime):
         yield runtime
-    finally:
-        await runtime.aclose()
-        await threads.aclose()
 
 
 def _graphs(deps: Deps, checkpointer: Any) -> Graphs:

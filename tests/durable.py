@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from tests.asking import open_runtime
 from tests.fakes.evaluator import FakeEvaluator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from crag_runtime.evidence import Asked, Evidence
@@ -73,6 +74,12 @@ async def kept(
 def remember(memories: Memories, *texts: str, tenant: str = "default") -> list[str]:
     """Store notes of a person and return their ids."""
     return [memories.add_note(Note(text=text, tenant=tenant))[0].id for text in texts]
+
+
+async def until(claim: Callable[[], object]) -> None:
+    """Return once the claim holds; what it looks at tells nobody when it changes."""
+    while not claim():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.01)
 
 
 def answers(memories: Memories, tenant: str = "default") -> int:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.durable import Place
-
 if TYPE_CHECKING:
+    from tests.durable import Place
     from tests.fixtures_ledger import PostgresServer
 
 
@@ -21,12 +20,16 @@ def checkpoint_url(postgres: PostgresServer) -> str:
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest) -> Place:
     """A durable place, once in a file and once in PostgreSQL."""
-    url = request.getfixturevalue("checkpoint_url") if request.param == "postgres" else ""
-    return Place(kind=request.param, url=url)
+    return _place(request)
 
 
 @pytest.fixture(params=["none", "sqlite", "postgres"])
 def any_place(request: pytest.FixtureRequest) -> Place:
     """A durable place, or this process."""
-    url = request.getfixturevalue("checkpoint_url") if request.param == "postgres" else ""
-    return Place(kind=request.param, url=url)
+    return _place(request)
+
+
+def _place(request: pytest.FixtureRequest) -> Place:
+    from tests.durable import Place as At  # noqa: PLC0415 - the whole runtime, which other tests do not need
+
+    return At(kind=request.param, url=request.getfixturevalue("checkpoint_url") if request.param == "postgres" else "")

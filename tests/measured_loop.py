@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,11 @@ class MeasuredLoop(asyncio.SelectorEventLoop):
 
 
 def run_measured(main: Coroutine[Any, Any, Any]) -> None:
-    """Run on a measured loop."""
-    with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
-        runner.run(main)
+    """Run on a measured loop, with all that other tests have left put out of the garbage collector's sight."""
+    gc.collect()
+    gc.freeze()
+    try:
+        with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
+            runner.run(main)
+    finally:
+        gc.unfreeze()

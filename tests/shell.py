@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 ROOT = Path(__file__).parents[1]
-KB = [sys.executable, "-c", "from kb_cli.main import main; main()"]
+# Ctrl-C reaches `kb` even where whoever runs the tests ignores it, as a shell's background jobs do.
+HEARING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+KB = [sys.executable, "-c", HEARING + "from kb_cli.main import main; main()"]
 LOOP = [sys.executable, str(ROOT / "tests" / "e2e" / "kb_loop.py")]
 
 

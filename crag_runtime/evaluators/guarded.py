@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Label, Usage
 from crag_runtime.ports import Grading
-from kb.errors import EvaluatorUnavailable, ModelUnavailable
+from kb.errors import EvaluatorUnavailable, Fault, ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +75,8 @@ class Guarded:
                 self._breaker.abandoned()
         if attempt.grades:
             self._breaker.succeeded()
+        elif attempt.degraded.startswith(f"{self._primary.identity.name}: {Fault.BUDGET.value}: "):
+            self._breaker.abandoned()  # a question that may not ask says nothing of the service
         else:
             self._breaker.failed(self._clock.now())
         return attempt

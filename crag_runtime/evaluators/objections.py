@@ -40,8 +40,8 @@ _MEANING = re.compile(
 def missing_names(question: str, text: str) -> list[str]:
     """Return the names of a question that a passage lacks, if they are most of them.
 
-    None where question and text are written in different scripts, or the question has no name that must be there:
-    abbreviations may be written out, common Chinese nouns are no names.
+    A name in another script than the text need not be there, it may be written in the text's; a code must. Nor must an
+    abbreviation, which may be written out; common Chinese nouns are no names.
 
     Args:
         question: one sub-question.
@@ -51,10 +51,8 @@ def missing_names(question: str, text: str) -> list[str]:
     if not named:
         return []
     known, plain = frozenset(terms(text).split()), same(text)
-    other = script_of(text)
-    is_foreign = Script.NONE not in {script_of(question), other} and script_of(question) is not other
-    if is_foreign:
-        named = [name for name in named if _CODE.fullmatch(name)]
+    own = script_of(text)
+    named = [name for name in named if _CODE.fullmatch(name) or own in {Script.NONE, script_of(name)}]
     missing = [name for name in named if not _is_there(name, known, plain)]
     return missing if named and len(missing) >= MISSING * len(named) else []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crag_runtime.answering import declining
 from crag_runtime.citing import Marks, numbering, pieces
 from crag_runtime.evidence import Citation, Draft, Usage
 from crag_runtime.generators.extractive import not_covered, side_line
@@ -11,13 +12,14 @@ from crag_runtime.generators.quotation import inert
 from crag_runtime.language import Phrase, is_chinese, said
 from crag_runtime.prompts import answer_messages
 from crag_runtime.strips import lexical_scores
-from crag_runtime.support import grounds_of, lacking
+from crag_runtime.support import grounds_of, has_verbatim, lacking, quotes
 from kb.errors import Fault, ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from crag_runtime.evidence import Conflict, Excerpt, Task
+    from crag_runtime.support import Grounds
     from crag_runtime.threads import Threads
     from kb.chat import Chat, Spent
 
@@ -178,9 +180,22 @@ def _citations(text: str, ids: dict[int, str], task: Task) -> tuple[Citation, ..
 
 
 def _supports(sentences: Sequence[tuple[str, int]], own: Sequence[Excerpt]) -> bool:
-    """Return whether an evidence bears out, by itself, a sentence that cites it; the only one cited is taken to."""
+    """Return whether an evidence bears out, by itself, a sentence that cites it; the only one cited is taken to.
+
+    A sentence that only says what is not known rests on nothing.
+    """
     grounds = grounds_of(own)
-    return any(citing == 1 or not lacking(sentence, grounds) for sentence, citing in sentences)
+    return any(
+        citing == 1 or not lacking(sentence, grounds)
+        for sentence, citing in sentences
+        if not _is_declining(sentence, grounds)
+    )
+
+
+def _is_declining(sentence: str, grounds: Grounds) -> bool:
+    """Return whether a sentence says that it does not know, in words of its own."""
+    words = declining(sentence)
+    return bool(words) and not quotes(sentence) and not has_verbatim(words, grounds)
 
 
 def _quote(sentence: str, own: Sequence[Excerpt]) -> str:

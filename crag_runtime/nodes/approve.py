@@ -36,7 +36,8 @@ async def approve(state: RunState, runtime: Runtime[Deps]) -> Update:
             "max_searches": policy.budgets.searches,
         }
     )
-    return decided(queries, answer)
+    # days may have passed meanwhile: what is found from here on is looked at as of now
+    return {**decided(queries, answer), "asked_at": runtime.context.clock.now()}
 
 
 def decided(queries: list[dict[str, Json]], answer: object) -> Update:
@@ -49,7 +50,7 @@ def decided(queries: list[dict[str, Json]], answer: object) -> Update:
     said = answer if isinstance(answer, dict) else {"decision": answer}
     decision, words = str(said.get("decision", "")), str(said.get("query") or "").strip()
     if decision == "edit" and words:
-        edited: list[dict[str, Json]] = [{"sub": queries[0]["sub"], "query": words}] if queries else []
+        edited: list[dict[str, Json]] = [{"sub": q["sub"], "query": words} for q in queries]  # one search for all
         return _decided("approved", edited, f"approved with other words: {words}")
     if decision == "approve":
         return _decided("approved", queries, "approved")

@@ -44,8 +44,6 @@ async def _draft(task: Task, state: RunState, deps: Deps, write: Callable[[objec
 
     if state["attempts"]:
         write({"void": True})
-    if state["usage"].get("llm_calls", 0) >= deps.policy.budgets.llm_calls and deps.generator is not deps.quoting:
-        return await deps.quoting.generate(task, emit), Usage(), "the budget of chat calls is spent"
     try:
         return await deps.generator.generate(task, emit), Usage(), ""
     except ModelUnavailable as error:

@@ -6,14 +6,18 @@ from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this anno
 
 from crag_runtime.codec import plain
 from crag_runtime.deps import Deps  # noqa: TC001
-from crag_runtime.evidence import Plan, Usage
+from crag_runtime.evidence import Plan, QuestionType, Usage
 from crag_runtime.state import NodeName, RunState, Update, scope_of, spent, step
+from crag_runtime.store import Lookup
 
 
 async def plan(state: RunState, runtime: Runtime[Deps]) -> Update:
     """Return one to three sub-questions, the question's type and its time intent."""
     deps = runtime.context
-    turns = await deps.threads.call(deps.store.turns, state["tenant"], scope_of(state), state.get("thread", ""))
+    whose = Lookup(
+        tenant=state["tenant"], k=deps.policy.k, gate=deps.policy.gate[QuestionType.FACTUAL], scope=scope_of(state)
+    )
+    turns = await deps.threads.call(deps.store.turns, whose, state.get("thread", ""))
     planned, usage, fell_back = await deps.planner.plan(state["question"], turns, state["asked_at"])
     return _update(planned, usage, [f"plan: {fell_back}"] if fell_back else [])
 

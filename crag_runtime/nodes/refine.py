@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from crag_runtime.evidence import Evidence, Plan, Strip
+    from kb.model import Instant
 
 
 async def refine(state: RunState, runtime: Runtime[Deps]) -> Update:
@@ -48,7 +49,7 @@ def _refined(
         for e in own:
             kept = [s for s in strips if s.id == e.id]
             if kept:
-                excerpts.append(_excerpt(question, e, sub, kept, grades[e.id]))
+                excerpts.append(_excerpt(question, e, sub, kept, grades[e.id], now=now))
                 shown.append(_by_reference(excerpts[-1], kept))
             elif (less := lowered(grades[e.id], matched(question, e, grades[e.id]))) != grades[e.id]:
                 weaker.append(Graded(sub=sub, rev=e.rev, grade=plain(less)))
@@ -64,7 +65,9 @@ def _refined(
     }
 
 
-def _excerpt(question: str, evidence: Evidence, sub: int, kept: Sequence[Strip], grade: Grade) -> Excerpt:
+def _excerpt(
+    question: str, evidence: Evidence, sub: int, kept: Sequence[Strip], grade: Grade, *, now: Instant
+) -> Excerpt:
     strips = tuple(evidence.text[s.start : s.end] for s in kept)
     return Excerpt(
         evidence=evidence,
@@ -72,7 +75,7 @@ def _excerpt(question: str, evidence: Evidence, sub: int, kept: Sequence[Strip],
         strips=strips,
         relevance=grade.relevance or 0.0,
         label=grade.label,
-        answer=pointed(question, strips, grade.answer),
+        answer=pointed(question, strips, grade.answer, today=now),
     )
 
 

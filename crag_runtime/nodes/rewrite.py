@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 async def rewrite(state: RunState, runtime: Runtime[Deps]) -> Update:
-    """Return new queries: for retrieval, or for a web search that timed out."""
+    """Return new queries: for retrieval, or for a search that timed out. What a person approved stays as it is."""
+    if state["is_retry"] and state["approval"] == "approved":
+        return {"path": step(NodeName.REWRITE, "the approved words once more")}
     deps, plan = runtime.context, plan_of(state)
     subs = [int(str(q["sub"])) for q in state["web_queries"]] if state["is_retry"] else open_subs(state)
     tried = [list(t) for t in state["tried"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
 from crag_runtime.codec import plain
@@ -13,6 +15,9 @@ from crag_runtime.state import Candidate, Found, NodeName, RunState, Update, sco
 from kb.errors import Fault, SearchUnavailable
 from kb.telemetry import Metric, count
 
+if TYPE_CHECKING:
+    from kb.model import Json
+
 
 async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
     """Return findings. A search that times out is asked for once more, in other words; another fault ends searching."""
@@ -21,22 +26,21 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
     assert search is not None
     searched, found = list(state["searched"]), {(f["sub"], f["id"]): f for f in state["found"]}
     used, timed_out, problem = 0, [], ""
-    for asked in state["web_queries"]:
-        sub, query = int(str(asked["sub"])), str(asked["query"])
-        if query in searched or state["searches"] + used >= deps.policy.budgets.searches:
-            continue
-        searched.append(query)
+    for query, subs in _by_query(state).items():
+        if state["searches"] + used >= deps.policy.budgets.searches:
+            break
+        searched += [] if query in searched else [query]
         used += 1
         count(Metric.WEB_SEARCHES)
         try:
             findings = await search.search(query, limit=deps.policy.max_results)
         except SearchUnavailable as error:
             problem = f"{search.name}: {error.fault.value}"
-            timed_out += [asked] if error.fault is Fault.TIMEOUT else []
+            timed_out += [_asked(sub, query) for sub in subs] if error.fault is Fault.TIMEOUT else []
             continue
         for finding in findings:
             id_ = finding_id(finding, tenant=state["tenant"], scope=scope_of(state))
-            found[sub, id_] = Found(sub=sub, id=id_, query=query, finding=plain(finding))
+            found.update({(s, id_): Found(sub=s, id=id_, query=query, finding=plain(finding)) for s in subs})
     known = await deps.threads.call(deps.store.screened, {id_ for _, id_ in found}, lookup_of(state, deps.policy))
     stored = [Candidate(sub=f["sub"], id=f["id"], score=0.0) for f in found.values() if f["id"] in known.stored]
     found = {key: f for key, f in found.items() if f["id"] not in known.stored | known.refused}
@@ -55,6 +59,22 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
         "usage": spent(Usage(searches=used)),
         "path": step(NodeName.WEB, f"{why}{'; ' + problem if problem else ''}"),
     }
+
+
+def _by_query(state: RunState) -> dict[str, list[int]]:
+    """Return the queries to search and the sub-questions each is for: one search per distinct query.
+
+    Only a search that timed out may be made again in the same words, when those are the words a person approved.
+    """
+    queries: dict[str, list[int]] = {}
+    for asked in state["web_queries"]:
+        queries.setdefault(str(asked["query"]), []).append(int(str(asked["sub"])))
+    done = set() if state["is_retry"] else set(state["searched"])
+    return {query: subs for query, subs in queries.items() if query not in done}
+
+
+def _asked(sub: int, query: str) -> dict[str, Json]:
+    return {"sub": sub, "query": query}
 
 
 def _keys(state: RunState) -> set[tuple[int, str]]:

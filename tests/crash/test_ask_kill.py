@@ -1,4 +1,4 @@
-"""kill -9 while questions are worked on: each goes on at the step that was cut off, and nothing before it is done again."""
+"""kill -9 while questions are worked on: each goes on at the step that was cut off, nothing before it is done again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,16 @@ ROOT = Path(__file__).parents[2]
 
 def killed(place, data_dir, durability):
     """Ask in a process of its own, and kill it when every question hangs where it should."""
-    command = [sys.executable, "-m", "tests.crash.asker", str(data_dir), place.kind, place.url, durability, place.thread]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.crash.asker",
+        str(data_dir),
+        place.kind,
+        place.url,
+        durability,
+        place.thread,
+    ]
     with (data_dir / "asker.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         try:

@@ -20,14 +20,14 @@ from crag_runtime.result import Answer, AskRequest, Waiting
 from kb.errors import ConfigError, IntegrityError, KbError, LedgerUnavailable
 from kb.settings import Settings
 from tests.asking import ask, open_runtime, path_of
-from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, answers, graded, kept, remember
+from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, answers, graded, kept, remember, until
 from tests.fakes.evaluator import FakeEvaluator
 from tests.fakes.generator import FakeGenerator
 from tests.fakes.search import FakeSearch
 
 PLAIN = (dict, list, str, int, float, bool, type(None))
-SECRET = "Zanzibar"  # stands in a memory that is graded and used, outside of what is quoted of it
-LONG = f"{NOON} Nobody may photograph the {SECRET} vault beneath its northern pier."
+HIDDEN = "Zanzibar"  # stands in a memory that is graded and used, outside of what is quoted of it
+LONG = f"{NOON} Nobody may photograph the {HIDDEN} vault beneath its northern pier."
 
 
 class Hoarder(AsyncSqliteSaver):
@@ -81,7 +81,7 @@ def test_all_that_is_kept_is_plain_and_holds_no_memory(store, tmp_path):
     everything = asyncio.run(story())
     assert FOUND.text.encode() in everything  # findings travel whole
     assert NOON.encode() in everything  # what the draft quotes
-    assert SECRET.encode() not in everything
+    assert HIDDEN.encode() not in everything
 
 
 def test_nothing_stays_of_a_question_that_has_ended(store, tmp_path, any_place):
@@ -99,8 +99,8 @@ def test_nothing_stays_of_a_question_that_has_ended(store, tmp_path, any_place):
 
 
 def runtime_key(place):
-    from crag_runtime.runtime import _thread_key  # noqa: PLC0415
-    from kb.model import Scope  # noqa: PLC0415
+    from crag_runtime.runtime import _thread_key
+    from kb.model import Scope
 
     return _thread_key("default", Scope(), place.thread)
 
@@ -167,8 +167,8 @@ EVIL = "evil_module_of_a_checkpoint"
 
 def foreign(kind):
     """Return a value, as a checkpoint holds it, that names a type of a module which must not be imported."""
-    parts = {0: (EVIL, "Evil", "x"), 1: (EVIL, "Evil", ("x",)), 2: (EVIL, "Evil", {"x": 1}), 3: (EVIL, "Evil", "x", "make"),
-             4: (EVIL, "Evil", {"x": 1}, "construct"), 5: (EVIL, "Evil", {"x": 1}, "model_construct")}  # fmt: skip
+    parts = {0: (EVIL, "Evil", "x"), 1: (EVIL, "Evil", ("x",)), 2: (EVIL, "Evil", {"x": 1}),
+             3: (EVIL, "Evil", "x", "make"), 4: (EVIL, "Evil", {"x": 1}, "construct"), 5: (EVIL, "Evil", {"x": 1}, "model_construct")}  # fmt: skip
     return ormsgpack.packb(ormsgpack.Ext(kind, ormsgpack.packb(parts[kind])))
 
 
@@ -265,8 +265,7 @@ def test_an_answer_does_not_wait_for_a_place_that_broke(store, tmp_path):
         generator.hold.clear()
         async with kept(Place(kind="sqlite"), store, tmp_path, generator=generator) as runtime:
             asking = asyncio.create_task(ask(runtime, OPENS, thread="t"))
-            while not generator.calls:
-                await asyncio.sleep(0.01)
+            await until(lambda: generator.calls)
             with sqlite3.connect(tmp_path / FILE) as connection:
                 connection.execute("DROP TABLE checkpoints")
             connection.close()

@@ -17,6 +17,7 @@ from crag_runtime.caches.in_process import InProcessCache
 from crag_runtime.evaluators.remembered import Remembered
 from crag_runtime.evidence import Finding, Outcome, Verdict
 from crag_runtime.policy import Budgets, RuntimePolicy
+from crag_runtime.spending import BudgetedChat, Spending
 from crag_runtime.threads import Threads
 from kb.errors import EvaluatorUnavailable, Fault, SearchUnavailable
 from tests.agents import remember
@@ -25,7 +26,7 @@ from tests.chatting import GRADE, PLAN, REWRITE, WRITE, CountingEmbedder, Teller
 from tests.fakes.chat import FakeChat
 from tests.fakes.evaluator import FakeEvaluator
 from tests.fakes.search import FakeSearch
-from tests.stores import InProcessServer, open_store
+from tests.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,9 +82,9 @@ def each_its_own(asked: Any, evidence: Any) -> float:
 class Case:
     """A question, the world it meets, and the path and costs that must come of it.
 
-    `says` is the chat model, None for none; `local` are the grades (by words, or a script) of the evaluator that needs
-    no model: it grades alone without one, and is the cascade's first where both are given. `web` is what the search replies, None for no
-    search. `asked` counts the chat calls by what they ask for.
+    `says` is the chat model, None for none; `local` are the grades (by words, or a script) of the evaluator that
+    needs no model: it grades alone without one, and is the cascade's first where both are given. `web` is what the
+    search replies, None for no search. `asked` counts the chat calls by what they ask for.
     """
 
     question: str = QUESTION
@@ -214,10 +215,6 @@ WITH_MODEL = {
         asked={PLAN: 1}, embeddings=0, cites=0, outcome=Outcome.REFUSED, verdict=Verdict.INCORRECT,
         reasons=("index_unavailable",), degraded=("retrieve: IndexUnavailable: told to be away",),
     ),
-    "the budget is spent before the draft": Case(
-        says=Teller(), local=TON, budgets=Budgets(llm_calls=1), asked={PLAN: 1},
-        degraded=("generate: the budget of chat calls is spent",),
-    ),
 }  # fmt: skip
 
 
@@ -274,6 +271,28 @@ def _says_what_it_cost(answer: Answer, chat: FakeChat, searches: int, embeddings
     usage = answer.usage
     assert (usage.llm_calls, usage.searches, usage.embeddings) == (len(chat.asked), searches, embeddings)
     assert usage.tokens_in == sum(len(asking.prompt.split()) for asking in chat.asked)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2, 3, 5])
+def test_no_question_makes_more_chat_calls_than_its_budget_and_spent_is_no_reason_to_search(
+    tmp_path: Path, calls: int
+) -> None:
+    async def story(store: Memories, chat: FakeChat, search: FakeSearch) -> Answer:
+        spending = Spending(calls, 60_000)
+        with with_model(BudgetedChat(chat, spending), FakeEvaluator(default=0.5)) as parts:
+            policy = RuntimePolicy(budgets=Budgets(llm_calls=calls))
+            given = {**parts, "spending": spending, "policy": policy, "search": search}
+            async with open_runtime(store, tmp_path / "data", **given) as runtime:
+                return await ask(runtime, QUESTION, approve="always")
+
+    chat, search = FakeChat(respond=Teller(grades=TON)), FakeSearch([PAGE])
+    with open_store(tmp_path / "data", embedder=CountingEmbedder()) as store:
+        for note in (PAINT, DECOY, BRIDGE, LIMIT):
+            remember(store, note)
+        answer = asyncio.run(story(store, chat, search))
+    assert len(chat.asked) == answer.usage.llm_calls <= calls
+    assert answer.degraded
+    assert search.calls == 0
 
 
 def _remembering(store: Memories, first: FakeEvaluator | Any) -> Remembered:

@@ -14,7 +14,7 @@ from kb.errors import InputError, KbError
 from kb.model import Scope, Standing
 from kb.search import SearchRequest
 from tests.asking import path_of
-from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, answers, kept, remember
+from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, answers, kept, remember, until
 from tests.fakes.search import FakeSearch
 
 
@@ -188,8 +188,7 @@ def test_two_runtimes_that_are_told_at_once_search_once(store, tmp_path, place):
         ):
             await one.ask(asked(place))
             told = [asyncio.create_task(r.resume(place.thread, "default", decision="approve")) for r in (one, two)]
-            while not search.calls:
-                await asyncio.sleep(0.01)
+            await until(lambda: search.calls)
             search.hold.set()
             ended = await asyncio.gather(*told, return_exceptions=True)
         assert sorted(type(e).__name__ for e in ended) == ["Answer", "InputError"]
@@ -220,7 +219,7 @@ def test_a_thread_that_does_not_wait_cannot_be_resumed(store, tmp_path, any_plac
 
 def test_without_a_paid_search_nothing_is_kept_to_resume(store, tmp_path):
     async def story():
-        from tests.asking import open_runtime  # noqa: PLC0415 - a runtime without a checkpointer
+        from tests.asking import open_runtime
 
         async with open_runtime(store, tmp_path) as runtime:
             with pytest.raises(InputError, match="nothing is kept"):

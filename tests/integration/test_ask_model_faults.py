@@ -1,6 +1,6 @@
 """A chat model that fails at any stage of a question, in any way: a typed outcome in bounded time, and no search paid.
 
-The endpoint is a real server on loopback that misbehaves as told; the search, where there is one, would find the answer.
+The endpoint is a real server on loopback that misbehaves as told; the search would find the answer.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from crag_runtime.evidence import Outcome
 from crag_runtime.result import Answer, AskRequest
 from crag_runtime.wiring import build_runtime

@@ -13,7 +13,7 @@ from crag_runtime.turns import Turns
 from kb.errors import Locked, SearchUnavailable
 from kb.model import Scope
 from tests.asking import ask, by_words, open_runtime, path_of
-from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, graded, kept, remember
+from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, graded, kept, remember, until
 from tests.fakes.evaluator import FakeEvaluator
 from tests.fakes.generator import FakeGenerator
 from tests.fakes.search import FakeSearch
@@ -157,8 +157,7 @@ def test_turns_of_one_thread_wait_for_each_other_and_others_do_not(store, tmp_pa
             second = asyncio.create_task(ask(runtime, OPENS, thread=any_place.thread))
             entered = evaluator.calls
             others = [asyncio.create_task(ask(runtime, OPENS, thread=f"{any_place.thread}{n}")) for n in range(3)]
-            while evaluator.calls < entered + 3:  # all others are at work beside the first
-                await asyncio.sleep(0.01)
+            await until(lambda: evaluator.calls == entered + 3)  # all others are at work beside the first
             assert not second.done()
             assert evaluator.calls == entered + 3  # the second turn is not
             evaluator.hangs = False
@@ -193,7 +192,7 @@ def test_a_turn_in_another_runtime_is_waited_for(store, tmp_path, place):
 
 
 def test_who_waits_too_long_for_another_process_is_told(store):
-    from crag_runtime.threads import Threads  # noqa: PLC0415
+    from crag_runtime.threads import Threads
 
     async def story():
         threads = Threads(2)

@@ -108,7 +108,14 @@ def test_a_write_back_whose_file_outlived_it_is_written_once(store, tmp_path, re
     assert (answers(store), spooled(tmp_path), spooled(tmp_path, f"*{ASIDE}")) == (1, [], [])
 
 
-BROKEN = {"cut": '{"answer_id": "x', "empty": "", "list": "[]", "null": "null", "other": '{"answer_id": 5}', "bytes": "\xff"}
+BROKEN = {
+    "cut": '{"answer_id": "x',
+    "empty": "",
+    "list": "[]",
+    "null": "null",
+    "other": '{"answer_id": 5}',
+    "bytes": "\xff",
+}
 
 
 def test_what_cannot_be_read_is_put_aside_and_holds_nothing_up(store, tmp_path, recorder):
@@ -128,9 +135,7 @@ def test_what_cannot_be_read_is_put_aside_and_holds_nothing_up(store, tmp_path, 
     [(LedgerUnavailable("away"), 2, 0), (StaleRevision("changed"), 2, 0), (EmbedderChanged("other"), 2, 0),
      (IntegrityError("never to be written"), 0, 2)],
 )  # fmt: skip
-def test_what_may_be_written_later_waits_and_what_never_can_does_not(
-    store, tmp_path, recorder, error, waiting, aside
-):
+def test_what_may_be_written_later_waits_and_what_never_can_does_not(store, tmp_path, recorder, error, waiting, aside):
     remember(store, NOON)
     asked(store, tmp_path, recorder=recorder)
     asked(store, tmp_path, COLOUR, recorder=recorder)

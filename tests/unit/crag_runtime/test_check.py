@@ -160,3 +160,34 @@ def test_a_shown_conflict_passes() -> None:
     )
     given = task(ASKED, [PRICE, other], conflicts=(Conflict(sub=0, kind="number", sides=sides),))
     assert checked(quoting(given), given) == Checked(is_supported=True, is_answer=True)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        (
+            "How many tons does the bridge carry?",
+            "The bridge carries forty tons on a dry day.",
+            "It carries forty tons [1].",
+        ),
+        (
+            "How many tons does the bridge carry?",
+            "The bridge carries forty tons on a dry day.",
+            "It carries 40 tons [1].",
+        ),
+        ("这座桥能载多少吨？", "这座桥在晴天能载四十吨。", "这座桥能载四十吨[1]。"),
+    ],
+)
+def test_a_number_in_words_is_a_number(question: str, text: str, answer: str) -> None:
+    assert verdict(question, [text], answer) == Checked(is_supported=True, is_answer=True)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("How many tons?", "The bridge carries forty tons on a dry day.", "The bridge carries fifty tons [1]."),
+        ("能载多少吨？", "这座桥在晴天能载四十吨。", "这座桥能载五十吨[1]。"),
+    ],
+)
+def test_another_number_in_words_is_not_supported(question: str, text: str, answer: str) -> None:
+    assert not verdict(question, [text], answer).is_supported

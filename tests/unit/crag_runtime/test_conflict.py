@@ -121,7 +121,12 @@ def test_a_title_gives_the_period_of_a_sentence_that_names_none() -> None:
 @pytest.mark.parametrize(
     ("question", "old", "new", "title"),
     [
-        (PRICE, "The Team plan costs 19 euros since 1 January 2026.", "The Team plan costs 21 euros.", "Facts, Q1 2026"),
+        (
+            PRICE,
+            "The Team plan costs 19 euros since 1 January 2026.",
+            "The Team plan costs 21 euros.",
+            "Facts, Q1 2026",
+        ),
         ("团队版每月多少钱？", "团队版每月19欧元。", "团队版每月21欧元。", "产品事实（2026年第一季度）"),
     ],
 )
@@ -129,9 +134,9 @@ def test_for_a_question_about_the_present_a_page_on_a_time_that_is_over_is_histo
     question: str, old: str, new: str, title: str
 ) -> None:
     assert disputed(question, says("a", old, title=title), says("b", new)) == []
-    assert disputed(question, says("a", old, title=title), says("b", new, title=title)) == [["19 euros", "21 euros"]] or (
-        disputed(question, says("a", old, title=title), says("b", new, title=title)) == [["19欧元", "21欧元"]]
-    )
+    assert disputed(question, says("a", old, title=title), says("b", new, title=title)) == [
+        ["19 euros", "21 euros"]
+    ] or (disputed(question, says("a", old, title=title), says("b", new, title=title)) == [["19欧元", "21欧元"]])
 
 
 def test_a_side_is_dated_by_the_time_it_speaks_of_and_never_by_when_it_was_stored() -> None:

@@ -1,4 +1,7 @@
-"""What moves confidence: verified, independent witnesses and feedback on what supported an answer; nothing else."""
+"""What moves confidence: verified, independent witnesses and feedback on what supported an answer; nothing else.
+
+See `test_testimony` for who may testify and who may be told of.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_runtime.evidence import Conflict, Evidence, Origin, Side
-from crag_runtime.evidence_rules import applied, corroboration, feedback_events
+from crag_runtime.evidence_rules import HANDED_OVER, Party, applied, changed_by, corroboration, feedback_events
 from kb.errors import InputError
 from kb.history import AnswerId, AnswerRecord, CitedMemory, EvidenceEvent, EvidenceKind
-from kb.model import Kind, Memory, MemoryId, SourceClass, Standing
+from kb.model import Kind, Memory, MemoryId, Scope, SourceClass, Standing
 from kb.trust import DAY_MS, TrustPolicy, effective, prior
 
 NOW = 1_800_000_000_000
 POLICY = TrustPolicy(confidence=0.8)
 ANSWER = AnswerId("answer")
+WORDS = "forty tons"
 
 
 @dataclass(frozen=True)
@@ -30,22 +34,31 @@ def piece(id_: str, root: str, *, verified: bool = False, origin: Origin = Origi
     return Evidence(id=id_, origin=origin, text="", root=root, verified=verified, **more)
 
 
-def conflict(*sides: tuple[str, ...]) -> Conflict:
-    made = tuple(Side(value=str(n), ids=ids, quote="", source="") for n, ids in enumerate(sides))
-    return Conflict(sub=0, kind="number", sides=made)
+def conflict(*sides: tuple[str, ...], kind: str = "number") -> Conflict:
+    made = tuple(Side(value=WORDS, ids=ids, quote=WORDS, source="") for ids in sides)
+    return Conflict(sub=0, kind=kind, sides=made)
+
+
+def party(evidence: Evidence) -> Party:
+    """Return the part of a piece of evidence that nothing speaks against but what it says itself."""
+    is_answer = evidence.source_class is SourceClass.ANSWER
+    testifies = evidence.verified and evidence.origin is Origin.MEMORY and not is_answer
+    hears = not evidence.verified and not is_answer
+    return Party(evidence=evidence, scope=Scope(), can_testify=testifies, can_hear=hears)
 
 
 def events_of(*evidence: Evidence, agreements=(), conflicts=(), ancestors=None) -> list[tuple[str, str, float, str]]:
     events = corroboration(
         agreements,
         conflicts,
-        evidence={e.id: e for e in evidence},
+        parties={e.id: party(e) for e in evidence},
         ancestors=ancestors or {},
         answer_id=ANSWER,
         tenant="t",
         now=NOW,
     )
     assert all((e.answer_id, e.tenant, e.at) == (ANSWER, "t", NOW) for e in events)
+    assert all(WORDS not in e.reason for e in events)  # an event outlives the memory that it is about
     return [(e.memory_id, e.kind.value, e.weight, e.witness) for e in events]
 
 
@@ -105,6 +118,31 @@ def test_who_gives_both_values_is_neither_contradicted_nor_contradicts():
     ] == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "contradicts"),
+    [("number", True), ("date", True), ("version", True), ("negation", True), ("name", False), ("other", False)],
+)
+def test_names_that_differ_contradict_nobody_but_those_on_one_side_agree(kind, contradicts):
+    found = events_of(TRUSTED, WEB, NOTE, conflicts=[conflict(("v", "w"), ("n",), kind=kind)])
+    assert ("w", "agreement", 1.0, "docs") in found
+    assert (("n", "contradiction", -1.0, "docs") in found) is contradicts
+
+
+@given(st.randoms())
+def test_the_order_of_what_is_said_does_not_matter(random):
+    pieces = [TRUSTED, piece("v2", "docs", verified=True), piece("u", "manuals", verified=True), WEB, NOTE]
+    said_ = {"agreements": [Same(("v", "w")), Same(("v2", "w")), Same(("u", "n"))],
+             "conflicts": [conflict(("v", "u"), ("n",)), conflict(("v2",), ("w", "n"), kind="date")]}  # fmt: skip
+
+    def told(order):
+        return corroboration(
+            order(said_["agreements"]), order(said_["conflicts"]), parties={e.id: party(e) for e in order(pieces)},
+            ancestors={}, answer_id=ANSWER, tenant="t", now=NOW,
+        )  # fmt: skip
+
+    assert told(list) == told(lambda listed: random.sample(listed, len(listed)))
+
+
 def test_an_answer_is_never_corroborated_and_unknown_ids_are_left_out():
     answer = replace(WEB, source_class=SourceClass.ANSWER)
     assert (
@@ -121,17 +159,55 @@ RECORD = AnswerRecord(
     tenant="t",
     question="q",
     text="a",
-    outcome="conflict",
+    outcome="answered",
     verdict="correct",
     citations=(cited("a"), cited("b", supports=False), cited("c"), cited("a")),
 )
+SIDES = [{"sub": 0, "kind": "number", "sides": [{"ids": ["a"]}, {"ids": ["b"]}]}]
+DISPUTED = replace(RECORD, outcome="conflict", report={"conflicts": SIDES})
+HANDED = replace(RECORD, citations=(cited("a", supports=False), cited("b", supports=False)), report={HANDED_OVER: True})
 
 
 @pytest.mark.parametrize(("is_good", "weight"), [(True, 0.5), (False, -0.5)])
 def test_feedback_credits_only_cited_memories_that_support_the_answer(is_good, weight):
     events = feedback_events(RECORD, is_good=is_good, by="ada", now=NOW)
     assert [(e.memory_id, e.weight) for e in events] == [("a", weight), ("c", weight)]
-    assert {(e.witness, e.kind, e.tenant) for e in events} == {("feedback:answer:ada", EvidenceKind.FEEDBACK, "t")}
+    assert {(e.kind, e.tenant, e.answer_id) for e in events} == {(EvidenceKind.FEEDBACK, "t", ANSWER)}
+
+
+def witness_of(record: AnswerRecord, by: str = "ada") -> str:
+    (witness,) = {e.witness for e in feedback_events(record, is_good=True, by=by, now=NOW)}
+    return witness
+
+
+def test_a_person_s_word_on_one_question_is_one_witness_whatever_the_answer():
+    again = replace(RECORD, id=AnswerId("another"), question="Q?", text="b")
+    in_thread = replace(again, question="And there?", report={"question": "q"})
+    assert witness_of(RECORD) == witness_of(again) == witness_of(in_thread)
+    assert witness_of(RECORD).startswith("feedback:ada:")
+    assert witness_of(RECORD, by="").startswith("feedback:anonymous:")
+    others = [replace(RECORD, question="another"), replace(RECORD, tenant="u")]
+    assert (
+        len({witness_of(RECORD), *map(witness_of, others), witness_of(RECORD, by="bob"), witness_of(RECORD, "")}) == 5
+    )
+
+
+def test_a_name_too_long_to_be_a_witness_is_the_caller_s_mistake():
+    with pytest.raises(InputError, match="128 bytes"):
+        feedback_events(RECORD, is_good=True, by="陈" * 43, now=NOW)
+
+
+@pytest.mark.parametrize("record", [DISPUTED, HANDED], ids=["conflict", "handed over"])
+@pytest.mark.parametrize("is_good", [True, False])
+def test_an_answer_that_claims_nothing_itself_is_not_credited_as_a_whole(record, is_good):
+    with pytest.raises(InputError) as refused:
+        feedback_events(record, is_good=is_good, now=NOW)
+    assert "--memory" in refused.value.hint
+    for id_ in ("a", "b"):
+        events = feedback_events(record, is_good=is_good, only=MemoryId(id_), now=NOW)
+        assert [(e.memory_id, e.weight) for e in events] == [(id_, 0.5 if is_good else -0.5)]
+    with pytest.raises(InputError, match="not cited"):
+        feedback_events(record, is_good=is_good, only=MemoryId("elsewhere"), now=NOW)
 
 
 def test_feedback_on_one_memory_credits_that_one():
@@ -204,6 +280,55 @@ def test_two_net_negatives_quarantine_what_has_fallen_below_the_line_and_only_th
     assert applied(high, now_two, policy=POLICY, now=NOW, history=history).standing is Standing.ACTIVE
     balanced = [*history, said(0.5, "friend")]
     assert applied(low, now_two, policy=POLICY, now=NOW, history=balanced).standing is Standing.ACTIVE
+
+
+def decided(kind: EvidenceKind, at: int) -> EvidenceEvent:
+    return replace(said(0.0, "ada", kind), at=at)
+
+
+VERIFIED, REJECTED = EvidenceKind.VERIFICATION, EvidenceKind.REJECTION
+
+
+@pytest.mark.parametrize(
+    ("history", "is_moved"),
+    [
+        ([decided(REJECTED, NOW)], False),
+        ([decided(VERIFIED, NOW), decided(REJECTED, NOW + 1)], False),
+        ([decided(REJECTED, NOW), said(2.0, "x", EvidenceKind.CHECK)], False),
+        ([decided(REJECTED, NOW), decided(VERIFIED, NOW)], False),  # the memory is not verified: rejected last
+        ([decided(REJECTED, NOW), decided(VERIFIED, NOW + 1)], True),
+        ([decided(VERIFIED, NOW)], True),
+        ([], True),
+    ],
+)
+@pytest.mark.parametrize("weight", [2.0, -1.0])
+def test_a_rejection_is_final_until_somebody_verifies(history, is_moved, weight):
+    memory = memory_of(0.4, standing=Standing.QUARANTINED)
+    changed = applied(memory, [said(weight, "w")], policy=POLICY, now=NOW + 2, history=history)
+    assert (changed is not memory) is is_moved
+
+
+@given(weight=st.sampled_from([-2.0, -0.5, 0.5, 2.0]), days=st.floats(0, 60), later=st.floats(0, 60))
+def test_late_evidence_undoes_nothing_that_happened_since(weight, days, later):
+    """An anchor is never set before the memory's last change, and the laws hold whenever one looks."""
+    renewed = replace(memory_of(), updated_at=NOW + round(days * DAY_MS))
+    renewed = replace(renewed, trust=prior(POLICY, renewed.updated_at))
+    changed = applied(renewed, [said(weight, "x")], policy=POLICY, now=NOW)
+    assert changed.updated_at == renewed.updated_at
+    assert changed.trust.anchor >= renewed.trust.anchor
+    at = renewed.updated_at + round(later * DAY_MS)
+    before, after = (effective(m.trust, at, POLICY.half_life) for m in (renewed, changed))
+    assert after >= before - 1e-9 if weight > 0 else after <= before + 1e-9
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.5]), min_size=1, max_size=6), st.randoms())
+def test_what_changes_does_not_depend_on_the_order_of_events(weights, random):
+    known = {MemoryId(i): replace(memory_of(), id=MemoryId(i)) for i in "abc"}
+    events = [said(w, f"w{n % 4}", id_="abcd"[n % 4]) for n, w in enumerate(weights)]
+    policies = {SourceClass.DOCUMENT: POLICY}
+    one, other = (changed_by(e, known, {}, policies, NOW) for e in (events, random.sample(events, len(events))))
+    assert one == other
+    assert {m.id for m in one} == {e.memory_id for e in events} & set(known)
 
 
 @pytest.mark.parametrize("standing", [s for s in Standing if s is not Standing.ACTIVE])

@@ -162,3 +162,10 @@ def test_any_question_gives_one_to_three_parts_that_are_not_blank(question):
 def test_a_very_long_question_is_planned_at_once():
     for piece in ("compare a and b ", "和", "what is it and who ", "的", ", ", "in "):
         assert planned(piece * 2000, (), TODAY).sub_questions
+
+
+def test_what_stands_with_the_last_of_several_things_is_asked_of_each():
+    assert planned("入门版和团队版的服务水平有什么区别？", (), TODAY).sub_questions == (
+        "入门版的服务水平有什么特点？",
+        "团队版的服务水平有什么特点？",
+    )

@@ -160,3 +160,28 @@ def test_other_bands_are_another_version(threads: Threads) -> None:
     assert one.version != two.version
     assert (one.name, one.model) == (two.name, two.model) == ("reader", "e5ce-lora int8")
     assert ReaderEvaluator(WordReader, dict(reversed(BANDS.items())), threads).identity == one
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [("price of the Solo plan", "the price of the Team plan"), ("专业版 价格", "团队版 价格")],
+)
+def test_a_passage_that_lacks_the_name_asked_about_is_irrelevant_and_says_why(
+    threads: Threads, question: str, text: str
+) -> None:
+    grade = only(ReaderEvaluator(WordReader, BANDS, threads), asked(question), text)
+    assert grade.label is Label.IRRELEVANT
+    assert "it does not speak of" in grade.reason
+
+
+@pytest.mark.parametrize("question", ["What does alert RELAY-301 mean?", "告警 RELAY-301 是什么意思？"])
+def test_the_very_code_brings_a_passage_one_label_up(threads: Threads, question: str) -> None:
+    reader = ReaderEvaluator(WordReader, BANDS, threads)
+    assert only(reader, asked(question), "Down for 5 minutes (RELAY-301).").label is not Label.IRRELEVANT
+    assert only(reader, asked(question), "Down for 5 minutes (RELAY-302).").label is Label.IRRELEVANT
+
+
+def test_a_weak_answer_of_another_kind_than_asked_is_none(threads: Threads) -> None:
+    grade = only(ReaderEvaluator(WordReader, BANDS, threads), asked("who stores it today please"), "it stores every message")
+    assert grade.label is Label.IRRELEVANT
+    assert "not of the kind" in grade.reason

@@ -96,3 +96,9 @@ def test_any_query_is_rewritten_to_one_new_line_or_none(question, others):
     assert rewritten(tried[-1], tried, TODAY) == query
     assert len(query.splitlines()) <= 1
     assert not query or same_query(query) not in {same_query(known) for known in tried}
+
+
+def test_a_synonym_is_of_a_word_and_never_of_a_part_of_a_code():
+    assert "human" not in rewritten("", ["What does error code HR-1042 mean?"], TODAY)
+    assert "人力" not in rewritten("", ["错误代码 HR-1042 是什么意思？"], TODAY)
+    assert "human resources" in rewritten("", ["What does HR do?"], TODAY)

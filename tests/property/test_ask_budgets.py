@@ -1,0 +1,233 @@
+"""However evidence, search and model turn out, a question ends within its budgets and is written back once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crag_runtime.evidence import Draft, Finding, Outcome, Usage
+from crag_runtime.policy import Budgets, RuntimePolicy
+from crag_runtime.recorder import Recorder
+from crag_runtime.result import AskRequest, Waiting
+from crag_runtime.spool import Spool
+from crag_runtime.store import Store
+from kb.errors import EvaluatorUnavailable, Fault, KbError, LedgerUnavailable, ModelUnavailable, SearchUnavailable
+from kb.memories import Note
+from tests.asking import open_runtime
+from tests.fakes.evaluator import FakeEvaluator
+from tests.fakes.generator import FakeGenerator
+from tests.fakes.search import FakeSearch
+from tests.stores import open_store
+
+QUESTIONS = (
+    "When does the bridge open?",
+    "When does the bridge open and what colour is the tower painted?",
+    "Compare the bridge and the tower.",
+    "桥什么时候开放？",
+)
+TEXTS = ("The bridge opens at noon for tall ships.", "The tower is painted green every spring.", "桥中午开放。")
+
+
+@dataclass(frozen=True)
+class World:
+    """What may happen: drawn once, played by a seed, so that a failing example replays."""
+
+    question: str
+    budgets: Budgets
+    seed: int
+    relevances: tuple[float | None, ...]
+    is_paid: bool
+    decisions: tuple[str, ...]
+    failing: float  # share of calls that fail
+
+
+budgets = st.builds(
+    Budgets,
+    rewrites=st.integers(0, 3),
+    searches=st.integers(0, 4),
+    llm_calls=st.integers(0, 6),
+    steps=st.just(Budgets().steps),
+)
+worlds = st.builds(
+    World,
+    question=st.sampled_from(QUESTIONS),
+    budgets=budgets,
+    seed=st.integers(0, 2**32),
+    relevances=st.lists(st.sampled_from((None, 0.05, 0.5, 0.95)), min_size=1, max_size=4).map(tuple),
+    is_paid=st.booleans(),
+    decisions=st.lists(st.sampled_from(("approve", "decline", "edit")), min_size=1, max_size=2).map(tuple),
+    failing=st.sampled_from((0.0, 0.2, 0.6, 1.0)),
+)
+
+
+class Playing:
+    """Parts that behave as the seed says, and count."""
+
+    def __init__(self, world: World) -> None:
+        self.random = Random(world.seed)
+        self.world = world
+        self.drafts = self.rewrites = self.records = 0
+        self.search = FakeSearch(is_paid=world.is_paid)
+        self.search.script = self  # type: ignore[assignment] # plays the deque's part
+        self.generator = FakeGenerator()
+        self.generator.script = _Drafts(self)  # type: ignore[assignment] # likewise
+
+    def fails(self) -> bool:
+        return self.random.random() < self.world.failing
+
+    def popleft(self) -> list[Finding] | SearchUnavailable:
+        if self.fails():
+            return SearchUnavailable("told to", fault=self.random.choice(list(Fault)))
+        return [
+            Finding(url=f"https://t.test/{self.random.random()}", title="t", text=self.random.choice(TEXTS))
+            for _ in range(self.random.randint(0, 3))
+        ]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def relevance(self, _asked: object, _evidence: object) -> float | None:
+        return self.random.choice(self.world.relevances)
+
+
+class _Drafts:
+    """Drafts of every kind, also none."""
+
+    def __init__(self, playing: Playing) -> None:
+        self.playing = playing
+
+    def popleft(self):
+        playing = self.playing
+        if playing.fails():
+            error = ModelUnavailable("told to", fault=playing.random.choice(list(Fault)))
+            error.calls = 1
+            return error
+        return playing.random.choice((self.right, Draft(text="Nothing of the kind."), self.unfounded))
+
+    @staticmethod
+    def right(task):
+        return f"{task.excerpts[0].strips[0]} [1]"
+
+    @staticmethod
+    def unfounded(task):
+        return f"It costs 7,777 dollars. [{len(task.excerpts) + 3}]"
+
+
+class Counting(FakeGenerator):
+    """A model: each draft costs a call."""
+
+    def __init__(self, inner: FakeGenerator) -> None:
+        super().__init__(usage=Usage(llm_calls=1))
+        self.script = inner.script
+
+
+class Flaky(FakeEvaluator):
+    """Fails now and then."""
+
+    def __init__(self, playing: Playing) -> None:
+        super().__init__(playing.relevance)
+        self.playing = playing
+
+    async def grade(self, asked, evidence):
+        if evidence and self.playing.fails() and self.playing.random.random() < 0.3:
+            raise EvaluatorUnavailable("told to")
+        return await super().grade(asked, evidence)
+
+
+class CountingRecorder(Recorder):
+    """Counts what is written back; fails now and then."""
+
+    playing: Playing
+
+    def record(self, learned):
+        self.playing.records += 1
+        return super().record(learned)
+
+    def _write(self, learned):
+        if self.playing.fails():
+            raise LedgerUnavailable("told to")
+        return super()._write(learned)
+
+
+async def played(memories, data_dir, world):
+    """Ask in a world, decide whatever is asked, and return the answer with what was counted."""
+    playing = Playing(world)
+    store = Store(memories)
+    recorder = CountingRecorder(store, Spool(data_dir), "fake")
+    recorder.playing = playing
+    generator = Counting(playing.generator)
+    parts = {
+        "evaluator": Flaky(playing), "search": playing.search, "generator": generator, "recorder": recorder,
+        "policy": replace(RuntimePolicy(), budgets=world.budgets),
+    }  # fmt: skip
+    async with open_runtime(memories, data_dir, **parts) as runtime:
+        result = await runtime.ask(AskRequest(question=world.question, tenant="default", thread="t"))
+        for decision in (*world.decisions, "decline"):
+            if not isinstance(result, Waiting):
+                break
+            words = "other words" if decision == "edit" else ""
+            result = await runtime.resume("t", "default", decision=decision, query=words)
+    return result, playing, generator
+
+
+def check_world(memories, data_dir, world):
+    answer, playing, generator = asyncio.run(played(memories, data_dir, world))
+    assert answer.outcome in Outcome
+    nodes = [step["node"] for step in answer.path]
+    assert len(nodes) <= world.budgets.steps
+    assert nodes.count("rewrite") <= world.budgets.rewrites + nodes.count("web")  # one more for a search that timed out
+    assert playing.search.calls == answer.usage.searches <= world.budgets.searches
+    assert len(set(playing.search.queries)) == playing.search.calls  # one search per distinct query
+    assert nodes.count("generate") <= 2
+    assert generator.calls <= world.budgets.llm_calls
+    assert answer.usage.llm_calls <= world.budgets.llm_calls
+    assert nodes.count("approve") <= 1
+    assert nodes.count("write_back") == playing.records == 1
+    assert nodes[0] == "begin"
+    assert nodes[-1] == "write_back"
+    if answer.outcome is Outcome.REFUSED:
+        assert answer.reasons
+        assert not answer.citations
+    else:
+        assert answer.text
+        assert answer.citations
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    with open_store(tmp_path_factory.mktemp("world")) as memories:
+        for text in TEXTS:
+            memories.add_note(Note(text=text, tenant="default"))
+        yield memories
+
+
+@settings(max_examples=60)
+@given(world=worlds)
+def test_every_question_ends_within_its_budgets(filled, tmp_path_factory, world):
+    check_world(filled, tmp_path_factory.mktemp("spool"), world)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@settings(max_examples=2000)
+@given(world=worlds)
+def test_every_question_of_two_thousand_ends_within_its_budgets(filled, tmp_path_factory, world):
+    check_world(filled, tmp_path_factory.mktemp("spool"), world)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 5, 7])
+def test_a_question_that_takes_too_many_steps_is_stopped_with_a_typed_error(filled, tmp_path, steps):
+    async def story():
+        budgets = Budgets(steps=steps)
+        async with open_runtime(filled, tmp_path, budgets=budgets, evaluator=FakeEvaluator(default=0.05)) as runtime:
+            request = AskRequest(question=QUESTIONS[0], tenant="default")
+            for ask in (runtime.ask, runtime.gather):
+                with pytest.raises(KbError, match=f"more than {steps} steps"):
+                    await ask(request)
+
+    asyncio.run(story())
