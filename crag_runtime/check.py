@@ -19,6 +19,8 @@ from crag_runtime.language import Phrase, both
 from crag_runtime.support import content, grounds_of, has_verbatim, lacking, names, quotes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from crag_runtime.citing import Piece
     from crag_runtime.evidence import Draft, Task
     from crag_runtime.support import Grounds
@@ -33,7 +35,7 @@ _FIXED = frozenset(_LETTERS.sub("", sentence).casefold() for sentence in both(Ph
 def checked(draft: Draft, task: Task) -> Checked:
     """Return whether a draft may be given out; a complaint names the first sentence that fails and what it lacks."""
     reading = _Reading(draft, task)
-    claims: list[str] = []
+    claims: list[tuple[str, tuple[int, ...]]] = []
     declined = False
     for piece in pieces(draft.text):
         if _is_silent(piece, task):
@@ -45,14 +47,16 @@ def checked(draft: Draft, task: Task) -> Checked:
         complaint = reading.complaint(text, piece)
         if complaint:
             return Checked(is_supported=False, is_answer=bool(piece.numbers), complaint=complaint)
-        claims.append(text)
+        claims.append((text, piece.numbers))
     if not claims:
         return Checked(
             is_supported=declined, is_answer=False, complaint="declined" if declined else "it claims nothing"
         )
-    if not _answers(" ".join(claims), task):
+    covered = [sub for sub in task.plan.sub_questions if sub not in task.missing] or [task.plan.question]
+    unanswered = tuple(sub for sub in covered if not _answers(sub, claims, draft, task))
+    if len(unanswered) == len(covered):
         return Checked(is_supported=True, is_answer=False, complaint="it does not say what was asked for")
-    return Checked(is_supported=True, is_answer=True)
+    return Checked(is_supported=True, is_answer=True, unanswered=unanswered)
 
 
 @dataclass(slots=True)
@@ -136,13 +140,18 @@ def _says_no_more(text: str, asked: tuple[str, ...]) -> bool:
     return not (set(content(body)) - set(content(question)))
 
 
-def _answers(text: str, task: Task) -> bool:
-    spans = [excerpt.answer for excerpt in task.excerpts if excerpt.answer.strip()]
+def _answers(sub: str, claims: Sequence[tuple[str, tuple[int, ...]]], draft: Draft, task: Task) -> bool:
+    """Return whether what the draft says from a sub-question's own evidence gives what it asks for."""
+    if len(task.plan.sub_questions) == 1:
+        own, text = task.excerpts, " ".join(text for text, _ in claims)
+    else:
+        own = tuple(e for e in task.excerpts if task.plan.sub_questions[e.sub] == sub)
+        ids = {e.evidence.id for e in own}
+        numbers = {citation.number for citation in draft.citations if citation.id in ids}
+        text = " ".join(text for text, cited in claims if numbers & set(cited))
     folded = text.casefold()
-    if any(span.casefold().strip() in folded and gives(span, task.plan.question) for span in spans):
-        return True
-    covered = [sub for sub in task.plan.sub_questions if sub not in task.missing] or [task.plan.question]
-    return any(gives(text, sub) for sub in covered)
+    spans = (e.answer.casefold().strip() for e in own if e.answer.strip())
+    return bool(text) and (any(span in folded and gives(span, sub) for span in spans) or gives(text, sub))
 
 
 def _short(text: str) -> str:

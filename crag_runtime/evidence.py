@@ -324,6 +324,7 @@ class Checked:
     is_supported: bool  # every claim is in what it cites
     is_answer: bool  # it answers the question
     complaint: str = ""  # what is wrong, for the next attempt and for people
+    unanswered: tuple[str, ...] = ()  # sub-questions that had evidence, and that the draft says nothing about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

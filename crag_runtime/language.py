@@ -54,8 +54,8 @@ _REFUSALS: dict[RefusalReason, tuple[str, str]] = {
         "没有找到能回答这个问题的可信资料。",
     ),
     RefusalReason.ONLY_SUPPRESSED: (
-        "What matches has faded or awaits verification, so it is not used; `kb verify` brings back what still holds.",
-        "相符的资料已经淡出、被隔离或有待核实，因此没有使用；仍然有效的可用 `kb verify` 恢复。",
+        "What matches has faded or awaits verification, so it is not used; ingest its source again if it still holds.",
+        "相符的资料已经淡出、被隔离或有待核实，因此没有使用；重新导入其来源即可更新仍然有效的内容。",
     ),
     RefusalReason.PERIOD_NOT_COVERED: (
         "The knowledge base covers this, but not for the period in question.",

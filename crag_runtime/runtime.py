@@ -221,7 +221,7 @@ class CragRuntime:
                 state = {**state, "degraded": [*state["degraded"], f"citations: {type(error).__name__}: {error}"]}
         answer = answer_of(state, evidence)
         count(Metric.OUTCOMES, outcome=answer.outcome.value)
-        if state["approval"]:
+        if state["searches"]:  # a search that was declined, or wanted in vain, corrected nothing
             count(Metric.FALLBACKS)
         return answer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crag_runtime.deps import Deps
 from crag_runtime.policy import policy_of
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from crag_runtime.runtime import CragRuntime
+    from kb.chat import Chat
     from kb.memories import Memories
     from kb.ports import Clock
     from kb.settings import Settings
@@ -82,13 +83,7 @@ async def _wired(
 
 
 def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack, *, is_warm: bool) -> Deps:
-    from crag_runtime.caches import open_cache  # noqa: PLC0415 - import what is used
-    from crag_runtime.evaluators import open_evaluator  # noqa: PLC0415
-    from crag_runtime.generators.extractive import ExtractiveGenerator  # noqa: PLC0415 - import what is used
-    from crag_runtime.generators.llm import LlmGenerator  # noqa: PLC0415
-    from crag_runtime.planners import LlmPlanner, RulePlanner  # noqa: PLC0415
-    from crag_runtime.recorder import Recorder  # noqa: PLC0415
-    from crag_runtime.rewriters import LlmRewriter, RuleRewriter  # noqa: PLC0415
+    from crag_runtime.recorder import Recorder  # noqa: PLC0415 - import what is used
     from crag_runtime.searchers import open_search  # noqa: PLC0415
     from crag_runtime.spool import Spool  # noqa: PLC0415
     from crag_runtime.store import Store  # noqa: PLC0415
@@ -104,7 +99,50 @@ def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExi
     store = Store(memories)
     if is_warm:
         store.vectors.of(["warm"])
+    return Deps(
+        policy=policy,
+        store=store,
+        recorder=Recorder(store, Spool(settings.data_dir), search.name if search else ""),
+        threads=pool,
+        clock=memories.clock,
+        search=search,
+        count_tokens=cl100k_count,
+        spending=spending,
+        notices=(memories.embedder_notice,) if memories.embedder_notice else (),
+        **_writers(chat, pool),
+        **_graders(settings, memories, chat, pool, stack, is_warm=is_warm),
+    )
+
+
+def _writers(chat: Chat | None, pool: Threads) -> dict[str, Any]:
+    """Return who plans, rewrites and answers: the chat model, or rules and quotation."""
+    from crag_runtime.generators.extractive import ExtractiveGenerator  # noqa: PLC0415 - import what is used
+    from crag_runtime.generators.llm import LlmGenerator  # noqa: PLC0415
+    from crag_runtime.planners import LlmPlanner, RulePlanner  # noqa: PLC0415
+    from crag_runtime.rewriters import LlmRewriter, RuleRewriter  # noqa: PLC0415
+
     quoting = ExtractiveGenerator(pool)
+    return {
+        "planner": LlmPlanner(chat, pool) if chat else RulePlanner(pool),
+        "rewriter": LlmRewriter(chat, pool) if chat else RuleRewriter(pool),
+        "generator": LlmGenerator(chat, pool) if chat else quoting,
+        "quoting": quoting,
+    }
+
+
+def _graders(
+    settings: Settings,
+    memories: Memories,
+    chat: Chat | None,
+    pool: Threads,
+    stack: AsyncExitStack,
+    *,
+    is_warm: bool,
+) -> dict[str, Any]:
+    """Return who grades, and where grades are remembered."""
+    from crag_runtime.caches import open_cache  # noqa: PLC0415 - import what is used
+    from crag_runtime.evaluators import open_evaluator  # noqa: PLC0415
+
     cache = open_cache(settings, memories.clock)
     if cache is not None:
         stack.callback(cache.close)
@@ -117,20 +155,4 @@ def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExi
         vector_space=memories.embedder.identity.model,
         is_warm=is_warm,
     )
-    return Deps(
-        policy=policy,
-        store=store,
-        recorder=Recorder(store, Spool(settings.data_dir), search.name if search else ""),
-        threads=pool,
-        clock=memories.clock,
-        cache=cache,
-        planner=LlmPlanner(chat, pool) if chat else RulePlanner(pool),
-        evaluator=evaluator,
-        rewriter=LlmRewriter(chat, pool) if chat else RuleRewriter(pool),
-        generator=LlmGenerator(chat, pool) if chat else quoting,
-        quoting=quoting,
-        search=search,
-        count_tokens=cl100k_count,
-        spending=spending,
-        notices=(memories.embedder_notice,) if memories.embedder_notice else (),
-    )
+    return {"cache": cache, "evaluator": evaluator}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from crag_runtime.evaluators.coefficients import coefficients
 from crag_runtime.evaluators.features import cosine_of, features_of, is_cross_script, query_of
 from crag_runtime.evidence import Grade, Label, Usage
+from crag_runtime.periods import ANOTHER_TIME
 from crag_runtime.ports import EvaluatorIdentity, Grading
 from crag_runtime.verdict import label_of
 from kb.telemetry import Metric, count
@@ -94,7 +95,11 @@ class FastEvaluator:
         cosine = cosine_of(asked, evidence) if self._is_known_space else None
         relevance, basis = self._relevance(query, evidence, values, cosine)
         label = label_of(relevance, self._bands[asked.type])
-        return self._as_grade(evidence, relevance, label, "; ".join([basis, *_against(query, values)]))
+        against = _against(values)
+        if values["period_mismatch"]:
+            timely, _ = self._relevance(query, evidence, {**values, "period_mismatch": 0.0}, cosine)
+            against = [_untimely(query, would_fit=(timely or 0.0) >= self._bands[asked.type].lower), *against]
+        return self._as_grade(evidence, relevance, label, "; ".join([basis, *against]))
 
     def _relevance(
         self, query: Query, evidence: Evidence, values: dict[str, float], cosine: float | None
@@ -141,11 +146,16 @@ def _why_no_words(*, is_cross: bool) -> str:
     return "it is in another script than the question" if is_cross else "the question has no telling word"
 
 
-def _against(query: Query, values: dict[str, float]) -> list[str]:
-    """Return what speaks against the passage, for the reason."""
+def _untimely(query: Query, *, would_fit: bool) -> str:
+    """Return that a passage is of another period; only of one that fits but for that may a refusal say the same."""
+    if not would_fit:
+        return "its period is another one too"
+    return f"{ANOTHER_TIME} {', '.join(p.label for p in query.periods)}"
+
+
+def _against(values: dict[str, float]) -> list[str]:
+    """Return what else speaks against the passage, for the reason."""
     found = []
-    if values["period_mismatch"]:
-        found.append(f"it is about another period than {', '.join(p.label for p in query.periods)}")
     if values["entity_missing"] >= SHOWN:
         found.append("names of the question are missing")
     if values["number_missing"] >= SHOWN:

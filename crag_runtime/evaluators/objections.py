@@ -40,6 +40,7 @@ _MEANING = re.compile(
 def missing_names(question: str, text: str) -> list[str]:
     """Return the names of a question that a passage lacks, if they are most of them.
 
+    Nor where a text names nothing at all: "it" may well be what is asked about.
     A name in another script than the text need not be there, it may be written in the text's; a code must. Nor must an
     abbreviation, which may be written out; common Chinese nouns are no names.
 
@@ -54,6 +55,8 @@ def missing_names(question: str, text: str) -> list[str]:
     own = script_of(text)
     named = [name for name in named if _CODE.fullmatch(name) or own in {Script.NONE, script_of(name)}]
     missing = [name for name in named if not _is_there(name, known, plain)]
+    if not any(_CODE.fullmatch(name) for name in missing) and not _names_anything(text):
+        return []
     return missing if named and len(missing) >= MISSING * len(named) else []
 
 
@@ -89,6 +92,10 @@ def _names_somebody(answer: str) -> bool:
     first, rest = words[0], words[1:]
     is_one = not rest and first[:1].isupper()
     return is_one or any(w[:1].isupper() or not w.isascii() for w in rest) or not first.isascii()
+
+
+def _names_anything(text: str) -> bool:
+    return any(not _CODE.fullmatch(name) for name in entities(text))
 
 
 def _must_be_there(name: str) -> bool:

@@ -21,8 +21,11 @@ async def check(state: RunState, runtime: Runtime[Deps]) -> Update:
     task = await task_of(state, deps)
     result = await deps.threads.call(checked, draft, task)
     if result.is_supported and result.is_answer:
-        outcome = outcome_of(state)
+        without = {*task.missing, *draft.missing, *result.unanswered}
+        missing = [sub for sub, question in enumerate(task.plan.sub_questions) if question in without]
+        outcome = outcome_of({**state, "missing": missing})
         return {
+            "missing": missing,
             "complaint": "",
             "outcome": outcome.value,
             "text": draft.text,

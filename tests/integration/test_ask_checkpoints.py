@@ -167,8 +167,9 @@ EVIL = "evil_module_of_a_checkpoint"
 
 def foreign(kind):
     """Return a value, as a checkpoint holds it, that names a type of a module which must not be imported."""
-    parts = {0: (EVIL, "Evil", "x"), 1: (EVIL, "Evil", ("x",)), 2: (EVIL, "Evil", {"x": 1}),
-             3: (EVIL, "Evil", "x", "make"), 4: (EVIL, "Evil", {"x": 1}, "construct"), 5: (EVIL, "Evil", {"x": 1}, "model_construct")}  # fmt: skip
+    named, by_name = (EVIL, "Evil"), {"x": 1}
+    parts = [(*named, "x"), (*named, ("x",)), (*named, by_name), (*named, "x", "make"), (*named, by_name, "construct")]
+    parts.append((*named, by_name, "model_construct"))
     return ormsgpack.packb(ormsgpack.Ext(kind, ormsgpack.packb(parts[kind])))
 
 

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from contextlib import aclosing
+from dataclasses import dataclass
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crag_runtime.evidence import Draft, Finding, Outcome, Usage
-from crag_runtime.policy import Budgets, RuntimePolicy
+from crag_runtime.evidence import Finding, Outcome
+from crag_runtime.generators.llm import LlmGenerator
+from crag_runtime.policy import Budgets
 from crag_runtime.recorder import Recorder
 from crag_runtime.result import AskRequest, Waiting
+from crag_runtime.spending import BudgetedChat, Spending
 from crag_runtime.spool import Spool
 from crag_runtime.store import Store
-from kb.errors import EvaluatorUnavailable, Fault, KbError, LedgerUnavailable, ModelUnavailable, SearchUnavailable
+from crag_runtime.threads import Threads
+from kb.errors import EvaluatorUnavailable, Fault, KbError, LedgerUnavailable, SearchUnavailable
 from kb.memories import Note
 from tests.asking import open_runtime
+from tests.fakes.chat import FakeChat
 from tests.fakes.evaluator import FakeEvaluator
-from tests.fakes.generator import FakeGenerator
 from tests.fakes.search import FakeSearch
 from tests.stores import open_store
 
@@ -31,6 +35,8 @@ QUESTIONS = (
     "桥什么时候开放？",
 )
 TEXTS = ("The bridge opens at noon for tall ships.", "The tower is painted green every spring.", "桥中午开放。")
+
+DRAFTS = (f"{TEXTS[0]} [1]", f"{TEXTS[1]} [1]", "It costs 7,777 dollars. [9]", "Who knows?", " ")
 
 
 @dataclass(frozen=True)
@@ -71,11 +77,10 @@ class Playing:
     def __init__(self, world: World) -> None:
         self.random = Random(world.seed)
         self.world = world
-        self.drafts = self.rewrites = self.records = 0
+        self.records = 0
         self.search = FakeSearch(is_paid=world.is_paid)
         self.search.script = self  # type: ignore[assignment] # plays the deque's part
-        self.generator = FakeGenerator()
-        self.generator.script = _Drafts(self)  # type: ignore[assignment] # likewise
+        self.chat = FakeChat(respond=self.said)
 
     def fails(self) -> bool:
         return self.random.random() < self.world.failing
@@ -94,36 +99,12 @@ class Playing:
     def relevance(self, _asked: object, _evidence: object) -> float | None:
         return self.random.choice(self.world.relevances)
 
-
-class _Drafts:
-    """Drafts of every kind, also none."""
-
-    def __init__(self, playing: Playing) -> None:
-        self.playing = playing
-
-    def popleft(self):
-        playing = self.playing
-        if playing.fails():
-            error = ModelUnavailable("told to", fault=playing.random.choice(list(Fault)))
-            error.calls = 1
-            return error
-        return playing.random.choice((self.right, Draft(text="Nothing of the kind."), self.unfounded))
-
-    @staticmethod
-    def right(task):
-        return f"{task.excerpts[0].strips[0]} [1]"
-
-    @staticmethod
-    def unfounded(task):
-        return f"It costs 7,777 dollars. [{len(task.excerpts) + 3}]"
-
-
-class Counting(FakeGenerator):
-    """A model: each draft costs a call."""
-
-    def __init__(self, inner: FakeGenerator) -> None:
-        super().__init__(usage=Usage(llm_calls=1))
-        self.script = inner.script
+    def said(self, _asking: object) -> str | Fault:
+        if self.fails():
+            return self.random.choice(list(Fault))
+        return self.random.choice(
+            (f"{TEXTS[0]} [1]", f"{TEXTS[1]} [1]", "It costs 7,777 dollars. [9]", "Who knows?", " ")
+        )
 
 
 class Flaky(FakeEvaluator):
@@ -160,23 +141,23 @@ async def played(memories, data_dir, world):
     store = Store(memories)
     recorder = CountingRecorder(store, Spool(data_dir), "fake")
     recorder.playing = playing
-    generator = Counting(playing.generator)
+    threads, spending = Threads(2), Spending(world.budgets.llm_calls, world.budgets.tokens)
     parts = {
-        "evaluator": Flaky(playing), "search": playing.search, "generator": generator, "recorder": recorder,
-        "policy": replace(RuntimePolicy(), budgets=world.budgets),
+        "evaluator": Flaky(playing), "search": playing.search, "recorder": recorder, "spending": spending,
+        "generator": LlmGenerator(BudgetedChat(playing.chat, spending), threads), "budgets": world.budgets,
     }  # fmt: skip
-    async with open_runtime(memories, data_dir, **parts) as runtime:
+    async with aclosing(threads), open_runtime(memories, data_dir, **parts) as runtime:
         result = await runtime.ask(AskRequest(question=world.question, tenant="default", thread="t"))
         for decision in (*world.decisions, "decline"):
             if not isinstance(result, Waiting):
                 break
             words = "other words" if decision == "edit" else ""
             result = await runtime.resume("t", "default", decision=decision, query=words)
-    return result, playing, generator
+    return result, playing
 
 
 def check_world(memories, data_dir, world):
-    answer, playing, generator = asyncio.run(played(memories, data_dir, world))
+    answer, playing = asyncio.run(played(memories, data_dir, world))
     assert answer.outcome in Outcome
     nodes = [step["node"] for step in answer.path]
     assert len(nodes) <= world.budgets.steps
@@ -184,8 +165,7 @@ def check_world(memories, data_dir, world):
     assert playing.search.calls == answer.usage.searches <= world.budgets.searches
     assert len(set(playing.search.queries)) == playing.search.calls  # one search per distinct query
     assert nodes.count("generate") <= 2
-    assert generator.calls <= world.budgets.llm_calls
-    assert answer.usage.llm_calls <= world.budgets.llm_calls
+    assert len(playing.chat.asked) == answer.usage.llm_calls <= world.budgets.llm_calls
     assert nodes.count("approve") <= 1
     assert nodes.count("write_back") == playing.records == 1
     assert nodes[0] == "begin"
@@ -206,7 +186,7 @@ def filled(tmp_path_factory):
         yield memories
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(world=worlds)
 def test_every_question_ends_within_its_budgets(filled, tmp_path_factory, world):
     check_world(filled, tmp_path_factory.mktemp("spool"), world)

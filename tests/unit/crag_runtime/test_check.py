@@ -191,3 +191,28 @@ def test_a_number_in_words_is_a_number(question: str, text: str, answer: str) ->
 )
 def test_another_number_in_words_is_not_supported(question: str, text: str, answer: str) -> None:
     assert not verdict(question, [text], answer).is_supported
+
+
+@pytest.mark.parametrize("told", ["40 tons [1].", "40 tons [1]. I do not know what colour it is."])
+def test_a_part_that_the_draft_says_nothing_about_is_not_answered(told: str) -> None:
+    parts = ("How many tons does the bridge carry?", "What colour is the bridge?")
+    plan = Plan(question="How many tons does the bridge carry and what colour is it?", sub_questions=parts)
+    texts = ("The bridge carries 40 tons.", "The bridge is painted green.")
+    excerpts = tuple(
+        Excerpt(
+            evidence=Evidence(id=f"m{n}", origin=Origin.MEMORY, text=text),
+            sub=n,
+            strips=(text,),
+            relevance=0.9,
+            label=Label.RELEVANT,
+        )
+        for n, text in enumerate(texts)
+    )
+    task = Task(plan=plan, excerpts=excerpts, missing=(), conflicts=(), today=0)
+    citations = tuple(Citation(number=n + 1, id=f"m{n}", quote=text) for n, text in enumerate(texts))
+    result = checked(Draft(text=told, citations=citations), task)
+    assert result.is_supported
+    assert result.is_answer
+    assert result.unanswered == (parts[1],)
+    whole = checked(Draft(text="It carries 40 tons [1]. The bridge is painted green [2].", citations=citations), task)
+    assert whole.unanswered == ()

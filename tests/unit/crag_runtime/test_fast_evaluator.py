@@ -14,7 +14,7 @@ import pytest
 from crag_runtime.evaluators import coefficients as shipped
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
 from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
-from crag_runtime.periods import time_intent
+from crag_runtime.periods import ANOTHER_TIME, time_intent
 from crag_runtime.threads import Threads
 from kb.errors import EvaluatorUnavailable
 
@@ -81,8 +81,16 @@ def test_another_period_is_never_relevant(
     other = grade(asked(question), passage(text.format(wrong), cosine))
     assert own.label is Label.RELEVANT
     assert other.label is not Label.RELEVANT
-    assert "another period" in other.reason
+    assert f"{ANOTHER_TIME} {asked(question).time.periods[0].label}" in other.reason
     assert right in other.reason
+
+
+def test_only_of_a_passage_that_would_fit_is_it_said_that_the_time_is_another() -> None:
+    """A refusal says it of the whole question then: that there is evidence, of another period."""
+    other = grade(asked("What was the revenue of Acme in Q3 2024?"), passage("Ferries left at nine in 2019.", None))
+    assert other.label is Label.IRRELEVANT
+    assert ANOTHER_TIME not in other.reason
+    assert "its period is another one too" in other.reason
 
 
 @pytest.mark.parametrize(

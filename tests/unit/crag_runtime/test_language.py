@@ -33,7 +33,7 @@ def test_other_questions_are_not(text: str) -> None:
 @pytest.mark.parametrize("reason", list(RefusalReason))
 def test_every_reason_is_told_in_the_questions_language(reason: RefusalReason) -> None:
     assert script_of(refusal(reason, "How much?")) is Script.LATIN
-    assert script_of(refusal(reason, "多少钱？").replace("`kb verify`", "")) is Script.CJK
+    assert script_of(refusal(reason, "多少钱？")) is Script.CJK
 
 
 def test_the_primary_reason_comes_first_and_none_twice() -> None:

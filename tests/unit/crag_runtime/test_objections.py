@@ -22,6 +22,8 @@ from crag_runtime.evaluators.objections import has_its_code, is_misfit, missing_
         ("Halden Relay 的价格是多少？", "哈尔登中继每月75欧元。", []),
         ("How much does the Solo plan cost?", "团队版每月75欧元。", []),
         ("how much does it cost?", "75 euros", []),
+        ("What refrigerant does the Aurora use?", "It is filled with R-290.", []),
+        ("团队版用什么制冷剂？", "它充注的是R-290。", []),
     ],
 )
 def test_a_passage_that_lacks_what_the_question_names_is_about_something_else(

@@ -182,6 +182,7 @@ def test_the_very_code_brings_a_passage_one_label_up(threads: Threads, question:
 
 
 def test_a_weak_answer_of_another_kind_than_asked_is_none(threads: Threads) -> None:
-    grade = only(ReaderEvaluator(WordReader, BANDS, threads), asked("who stores it today please"), "it stores every message")
+    reader = ReaderEvaluator(WordReader, BANDS, threads)
+    grade = only(reader, asked("who stores it today please"), "it stores every message")
     assert grade.label is Label.IRRELEVANT
     assert "not of the kind" in grade.reason

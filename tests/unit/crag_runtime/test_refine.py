@@ -39,9 +39,22 @@ def test_the_same_in_chinese() -> None:
     assert len(found) < 4
 
 
-@pytest.mark.parametrize("question", ["Who painted the ceiling?", "天花板是谁画的？", "What is it?"])
-def test_nothing_that_matches_gives_no_strip_and_never_the_full_text(question: str) -> None:
-    assert kept(question, piece("a", PRICE * 3)) == []
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who painted the ceiling?", PRICE * 3),
+        ("What is it?", PRICE * 3),
+        ("天花板是谁画的？", "团队方案每月十九欧元。里斯本的办公室可以看到河景。"),
+    ],
+)
+def test_nothing_that_matches_gives_no_strip_and_never_the_full_text(question: str, text: str) -> None:
+    assert kept(question, piece("a", text)) == []
+
+
+def test_a_usable_passage_in_another_script_is_kept_in_part_though_no_word_can_match() -> None:
+    found = kept("团队方案多少钱？", piece("a", FILLER * 6))
+    assert found
+    assert len(" ".join(found)) < len(FILLER * 6)
 
 
 @pytest.mark.parametrize("label", [Label.IRRELEVANT, Label.UNKNOWN])
