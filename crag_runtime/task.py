@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 
 async def task_of(state: RunState, deps: Deps) -> Task:
+    """Return the task, read in a thread; see `read_task`."""
+    return await deps.threads.call(read_task, state, deps)
+
+
+def read_task(state: RunState, deps: Deps) -> Task:
     """Return the task. A memory that may not be used any more since it was graded is left out.
 
     Raises:
@@ -23,7 +28,7 @@ async def task_of(state: RunState, deps: Deps) -> Task:
     """
     plan = plan_of(state)
     ids = {str(e["id"]): 0.0 for e in state["excerpts"]}
-    evidence = await deps.threads.call(deps.store.usable, ids, findings_of(state), lookup_of(state, deps.policy))
+    evidence = deps.store.usable(ids, findings_of(state), lookup_of(state, deps.policy))
     excerpts = tuple(
         Excerpt(
             evidence=evidence[e["id"]],

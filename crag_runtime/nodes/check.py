@@ -10,16 +10,19 @@ from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Draft
 from crag_runtime.routes import MAX_ATTEMPTS, outcome_of
 from crag_runtime.state import NodeName, RunState, Update, step
-from crag_runtime.task import task_of
+from crag_runtime.task import read_task
 
 
 async def check(state: RunState, runtime: Runtime[Deps]) -> Update:
     """Return the complaint, "" when the draft may be given out."""
     if not state["draft"]:
         return {"complaint": "nothing was written", "path": step(NodeName.CHECK, "nothing was written")}
-    deps, draft = runtime.context, restored(Draft, state["draft"])
-    task = await task_of(state, deps)
-    result = await deps.threads.call(checked, draft, task)
+    return await runtime.context.threads.call(_checked, state, runtime.context)
+
+
+def _checked(state: RunState, deps: Deps) -> Update:
+    draft, task = restored(Draft, state["draft"]), read_task(state, deps)
+    result = checked(draft, task)
     if result.is_supported and result.is_answer:
         without = {*task.missing, *draft.missing, *result.unanswered}
         missing = [sub for sub, question in enumerate(task.plan.sub_questions) if question in without]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
 from crag_runtime.codec import plain, restored
@@ -12,32 +14,20 @@ from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, GradeInput, Update, plan_of, spent
 from kb.errors import ModelUnavailable
 
+if TYPE_CHECKING:
+    from crag_runtime.evidence import Evidence
+
 
 async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
     """Return the passage's grade; one that is gone meanwhile is irrelevant."""
     deps = runtime.context
-    sub, id_, now = state["sub"], state["id"], state["asked_at"]
-    plan = plan_of(state)
-    question = plan.sub_questions[sub]
-    given = state.get("finding")
-    findings = {} if given is None else {id_: restored(Finding, given)}
-    lookup = lookup_of(state, deps.policy)
-    loaded = await deps.threads.call(deps.store.usable, {id_: state["score"]}, findings, lookup)
-    evidence = loaded.get(id_)
-    if evidence is None:
+    sub, id_ = state["sub"], state["id"]
+    evidence, asked, embedded = await deps.threads.call(_read, state, deps)
+    if evidence is None or asked is None:
         gone = Grade(
             id=id_, label=Label.IRRELEVANT, relevance=0.0, reason="may not be used any more", evaluator="store"
         )
         return {"grades": [Graded(sub=sub, rev=0, grade=plain(gone))]}
-    (vector,), embedded = await deps.threads.call(deps.store.vectors.of, [question])
-    asked = Asked(
-        question=question,
-        type=plan.type,
-        time=time_intent(question, now),
-        today=now,
-        tenant=state["tenant"],
-        vector=vector,
-    )
     try:
         grading = await deps.evaluator.grade(asked, [evidence])
     except ModelUnavailable as error:  # what it cost nevertheless is known only here
@@ -48,6 +38,26 @@ async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
         "usage": spent(grading.usage + Usage(embeddings=embedded)),
         "degraded": [f"grade: {grading.degraded}"] if grading.degraded else [],
     }
+
+
+def _read(state: GradeInput, deps: Deps) -> tuple[Evidence | None, Asked | None, int]:
+    """Return the passage and the question as an evaluator sees them, and how many texts had to be embedded for it."""
+    id_, now, plan = state["id"], state["asked_at"], plan_of(state)
+    question, given = plan.sub_questions[state["sub"]], state.get("finding")
+    findings = {} if given is None else {id_: restored(Finding, given)}
+    evidence = deps.store.usable({id_: state["score"]}, findings, lookup_of(state, deps.policy)).get(id_)
+    if evidence is None:
+        return None, None, 0
+    (vector,), embedded = deps.store.vectors.of([question])
+    asked = Asked(
+        question=question,
+        type=plan.type,
+        time=time_intent(question, now),
+        today=now,
+        tenant=state["tenant"],
+        vector=vector,
+    )
+    return evidence, asked, embedded
 
 
 def ungradable(state: GradeInput, problem: str) -> Update:

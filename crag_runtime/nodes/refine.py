@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 async def refine(state: RunState, runtime: Runtime[Deps]) -> Update:
     """Return excerpts by reference, conflicts and agreements among them, and the sub-questions left without any."""
-    deps, plan = runtime.context, plan_of(state)
+    return await runtime.context.threads.call(_of_state, state, runtime.context)
+
+
+def _of_state(state: RunState, deps: Deps) -> Update:
     graded = {sub: usable(state["grades"], sub, v) for sub, v in enumerate(state["verdicts"])}
     scores = {c["id"]: c["score"] for c in state["candidates"]} | {f["id"]: 0.0 for f in state["found"]}
     wanted = {str(g["grade"]["id"]) for grades in graded.values() for g in grades}
-    evidence = await deps.threads.call(
-        deps.store.usable, {id_: scores[id_] for id_ in wanted}, findings_of(state), lookup_of(state, deps.policy)
+    evidence = deps.store.usable(
+        {id_: scores[id_] for id_ in wanted}, findings_of(state), lookup_of(state, deps.policy)
     )
-    return await deps.threads.call(_refined, plan, graded, evidence, deps, state["asked_at"])
+    return _refined(plan_of(state), graded, evidence, deps, state["asked_at"])
 
 
 def _refined(

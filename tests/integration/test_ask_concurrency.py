@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from crag_runtime.evidence import Outcome
 from crag_runtime.generators.llm import LlmGenerator
 from crag_runtime.recorder import Recorder
-from crag_runtime.result import AskRequest, as_json
+from crag_runtime.result import AskRequest, Waiting, as_json
 from crag_runtime.runs import Closed
 from crag_runtime.spool import Spool
 from crag_runtime.store import Store
 from crag_runtime.threads import Threads
-from kb.errors import KbError
-from tests.asking import ask, by_words, open_runtime
-from tests.durable import NOON, OPENS, Place, answers, graded, kept, remember, until
+from crag_runtime.vectors import QuestionVectors
+from kb.errors import EmbedderUnavailable, KbError
+from tests.asking import ask, open_runtime
+from tests.durable import COLOUR, FOUND, NOON, OPENS, Place, answers, graded, kept, remember, until
 from tests.fakes.chat import FakeChat
+from tests.fakes.embedder import HashingEmbedder
 from tests.fakes.evaluator import FakeEvaluator
 from tests.fakes.generator import FakeGenerator
+from tests.fakes.search import FakeSearch
 from tests.measured_loop import run_measured
 from tests.stores import open_store
 
@@ -282,21 +286,46 @@ def test_a_call_that_nobody_waits_for_any_more_is_never_begun():
     asyncio.run(story())
 
 
-def test_a_question_is_embedded_once_however_many_ask_it(store):
-    """Threads that ask the same at the same time share the work."""
-    from concurrent.futures import ThreadPoolExecutor
+class Waited(HashingEmbedder):
+    """Embeds a question when told; says when a first and a second one is asked for."""
 
-    vectors = Store(store).vectors
-    start = threading.Barrier(4)
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.go = threading.Event(), threading.Event(), threading.Event()
 
-    def vector(_):
-        start.wait()
-        return vectors.of([OPENS, NOON])[1]
+    def queries(self, texts):
+        (self.second if self.first.is_set() else self.first).set()
+        self.go.wait(60)
+        return super().queries(texts)
 
-    store.embedder.calls = 0
+
+def test_a_question_is_embedded_once_however_many_ask_it():
+    embedder = Waited()
+    vectors = QuestionVectors(embedder)
     with ThreadPoolExecutor(4) as pool:
-        counted = list(pool.map(vector, range(4)))
-    assert (sorted(counted), store.embedder.calls) == ([0, 0, 0, 2], 1)
+        asked = [pool.submit(vectors.of, [OPENS])]
+        assert embedder.first.wait(60)
+        asked += [pool.submit(vectors.of, [OPENS, OPENS]) for _ in range(3)]
+        assert not embedder.second.wait(0.2)
+        embedder.go.set()
+        assert [future.result()[1] for future in asked] == [1, 0, 0, 0]
+    assert embedder.calls == 1
+
+
+def test_who_waited_for_a_vector_that_failed_makes_it():
+    embedder = Waited()
+    vectors = QuestionVectors(embedder)
+    with ThreadPoolExecutor(2) as pool:
+        failing = pool.submit(vectors.of, [OPENS])
+        assert embedder.first.wait(60)
+        embedder.unavailable = True
+        waiting = pool.submit(vectors.of, [OPENS])
+        embedder.go.set()
+        for future in (failing, waiting):
+            with pytest.raises(EmbedderUnavailable):
+                future.result()
+    embedder.unavailable = False
+    assert vectors.of([OPENS])[1] == 1
 
 
 def test_a_runtime_inside_another_graph_is_not_a_part_of_it(store, tmp_path):
@@ -304,20 +333,22 @@ def test_a_runtime_inside_another_graph_is_not_a_part_of_it(store, tmp_path):
     from langgraph.graph import END, START, StateGraph
 
     async def story():
-        async with kept(
-            Place(kind="sqlite"), store, tmp_path, evaluator=FakeEvaluator(by_words({"noon": 0.95}))
-        ) as runtime:
+        search = FakeSearch([FOUND])
+        async with kept(Place(kind="sqlite"), store, tmp_path, search=search) as runtime:
 
             async def node(state: dict) -> dict:
-                return {"answer": (await ask(runtime, state["question"], thread="inner")).text}
+                result = await runtime.ask(AskRequest(question=state["question"], tenant="default", thread="inner"))
+                return {"answer": "waiting" if isinstance(result, Waiting) else result.text}
 
             graph = StateGraph(dict)
             graph.add_node("ask", node)
             graph.add_edge(START, "ask")
             graph.add_edge("ask", END)
             outer = graph.compile(checkpointer=InMemorySaver())
-            ended = await outer.ainvoke({"question": OPENS}, {"configurable": {"thread_id": "outer"}})
-            assert "noon" in ended["answer"]
+            config = {"configurable": {"thread_id": "outer"}}
+            assert "noon" in (await outer.ainvoke({"question": OPENS}, config))["answer"]
+            assert (await outer.ainvoke({"question": COLOUR}, config))["answer"] == "waiting"  # not: the caller's own
+            assert search.calls == 0
 
     remember(store, NOON)
     asyncio.run(story())

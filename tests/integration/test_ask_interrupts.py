@@ -273,6 +273,7 @@ def test_a_question_may_wait_twice_on_one_thread(store, tmp_path, place):
             assert first.answer_id != second.answer_id
             answer = await runtime.resume(place.thread, "default", decision="approve")
             assert (answer.answer_id, search.queries) == (second.answer_id, list(second.queries))
+            assert path_of(answer).count("rewrite") == 1  # the first question's rewrite was not taken off its budget
 
     remember(store, NOON)
     asyncio.run(story())
