@@ -112,12 +112,13 @@ class Recorder:
         return "put aside: the ledger cannot hold it"
 
     def _write(self, learned: Learned) -> Recorded:
-        made = self._made(learned)
+        made = None
         for attempt in range(1, ATTEMPTS + 1):
             try:
+                made = made or self._made(learned)
                 recorded = self._committed(learned, made)
                 break
-            except IntegrityError:  # a memory was changed, or the same one added, by somebody else in between
+            except IntegrityError:  # a memory was changed, or the same thing added, by somebody else in between
                 if attempt == ATTEMPTS:
                     raise
         try:

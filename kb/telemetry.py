@@ -25,6 +25,10 @@ SERVICE = "kb"
 
 Attribute = str | int | float | bool
 
+# Upper edges of histograms' buckets: the vendor's own are for milliseconds, and would put all of ours into the first.
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+_SHARES = tuple(n / 10 for n in range(1, 11))
+
 
 class Span(StrEnum):
     """Names of spans."""
@@ -53,7 +57,7 @@ class Span(StrEnum):
 
 
 class Metric(StrEnum):
-    """Names of counters (unit in the name's end) and histograms (`_seconds`)."""
+    """Names of counters (`_total`) and histograms (`_seconds`, and shares between 0 and 1)."""
 
     INGEST_DOCUMENTS = "kb_ingest_documents_total"
     INGEST_MEMORIES = "kb_ingest_memories_total"
@@ -64,6 +68,7 @@ class Metric(StrEnum):
     CHAT_TOKENS = "kb_chat_tokens_total"
     OUTBOX_DRAINED = "kb_outbox_drained_total"
     GRADES = "kb_grades_total"
+    EVIDENCE_CONFIDENCE = "kb_evidence_confidence"
     CASCADE_SENT = "kb_cascade_sent_total"
     GRADE_CACHE_HITS = "kb_grade_cache_hits_total"
     GRADE_CACHE_MISSES = "kb_grade_cache_misses_total"
@@ -154,5 +159,8 @@ def observe(metric: Metric, value: float, **attributes: Attribute) -> None:
         return
     instrument = _exporter.instruments.get(metric)
     if instrument is None:
-        instrument = _exporter.instruments[metric] = _exporter.meter.create_histogram(metric.value)
+        edges = _SECONDS if metric.value.endswith("_seconds") else _SHARES
+        instrument = _exporter.instruments[metric] = _exporter.meter.create_histogram(
+            metric.value, explicit_bucket_boundaries_advisory=edges
+        )
     instrument.record(value, attributes)  # type: ignore[union-attr] # a histogram by its name

@@ -15,7 +15,6 @@ from crag_runtime.evidence import Grade, Label, Usage
 from crag_runtime.periods import ANOTHER_TIME
 from crag_runtime.ports import EvaluatorIdentity, Grading
 from crag_runtime.verdict import label_of
-from kb.telemetry import Metric, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +76,6 @@ class FastEvaluator:
             for one in evidence:
                 grades.append(self._grade(query, asked, one))
                 await asyncio.sleep(0)  # others may run between two passages
-        for grade in grades:
-            count(Metric.GRADES, evaluator=NAME, label=grade.label.value)
         return Grading(grades=tuple(grades), usage=Usage())
 
     def _graded(self, asked: Asked, evidence: Sequence[Evidence]) -> list[Grade]:

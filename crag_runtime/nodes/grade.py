@@ -13,6 +13,7 @@ from crag_runtime.periods import time_intent
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, GradeInput, Update, plan_of, spent
 from kb.errors import ModelUnavailable
+from kb.telemetry import Metric, count, observe
 
 if TYPE_CHECKING:
     from crag_runtime.evidence import Evidence
@@ -33,6 +34,9 @@ async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
     except ModelUnavailable as error:  # what it cost nevertheless is known only here
         cost = Usage(llm_calls=error.calls, tokens_in=error.tokens_in, tokens_out=error.tokens_out, embeddings=embedded)
         return {**ungradable(state, f"{type(error).__name__}: {error}"), "usage": spent(cost)}
+    observe(Metric.EVIDENCE_CONFIDENCE, evidence.confidence, origin=evidence.origin.value)
+    for g in grading.grades:
+        count(Metric.GRADES, evaluator=g.evaluator, label=g.label.value)
     return {
         "grades": [Graded(sub=sub, rev=evidence.rev, grade=plain(g)) for g in grading.grades],
         "usage": spent(grading.usage + Usage(embeddings=embedded)),
@@ -63,6 +67,7 @@ def _read(state: GradeInput, deps: Deps) -> tuple[Evidence | None, Asked | None,
 def ungradable(state: GradeInput, problem: str) -> Update:
     """Return an unknown grade: what failed is known, what the passage is worth is not."""
     unknown = Grade(id=state["id"], label=Label.UNKNOWN, relevance=None, reason=problem)
+    count(Metric.GRADES, evaluator="", label=unknown.label.value)
     return {
         "grades": [Graded(sub=state["sub"], rev=0, grade=plain(unknown))],
         "degraded": [f"grade: {problem}"],

@@ -220,11 +220,14 @@ def test_evidence_of_an_earlier_round_is_not_lost_to_a_later_one(store: Memories
     question = f"{QUESTION[:-1]}, and {COLOUR}"
 
     def own(asked: Asked, evidence: Evidence) -> float:
-        return 0.9 if ("tons" in asked.question) == ("tons" in evidence.text) else 0.05
+        words = "tons" if "tons" in asked.question else "green"
+        return 0.9 if words in evidence.text else 0.05
 
     local = remember(store, BRIDGE)
-    search, generator = FakeSearch([GREEN]), FakeGenerator()
-    answer = asked(store, tmp_path, question, evaluator=FakeEvaluator(own), search=search, generator=generator)
+    remember(store, f"Visitors ask: {COLOUR}")  # all that the later round finds
+    generator, search = FakeGenerator(), FakeSearch([GREEN])
+    parts = {"evaluator": FakeEvaluator(own), "generator": generator, "policy": RuntimePolicy(k=1)}
+    answer = asked(store, tmp_path, question, search=search, **parts)
     (task,) = generator.tasks
     assert [(e.sub, e.evidence.origin.value) for e in task.excerpts] == [(0, "memory"), (1, "web")]
     assert answer.citations[0].memory_id == local
@@ -264,6 +267,19 @@ def test_being_newer_settles_no_conflict(store: Memories, tmp_path: Path, new: s
     assert answer.outcome is Outcome.CONFLICT
     assert "40 tons" in answer.text
     assert "55 tons" in answer.text
+
+
+def test_being_read_graded_and_cited_makes_nothing_more_believed(store: Memories, tmp_path: Path) -> None:
+    """Relevance is not confidence, and use is no reason to believe: trust and its age stay as they were."""
+    ids = [MemoryId(remember(store, text)) for text in (BRIDGE, PAINT)]
+    before = [store.get(id_, "default").trust for id_ in ids]
+    for _ in range(3):
+        store.clock.advance(DAY_MS)
+        answer = asked(store, tmp_path, evaluator=FakeEvaluator(default=1.0))
+        assert answer.outcome is Outcome.ANSWERED
+    assert [store.get(id_, "default").trust for id_ in ids] == before
+    with store.ledger.read() as tx:
+        assert [event for id_ in ids for event in tx.evidence.of_memory(id_)] == []
 
 
 class Crowded(FakeEvaluator):
@@ -311,7 +327,7 @@ WRITES = {
     },
     NodeName.REFINE: {"excerpts", "grades", "conflicts", "agreements", "missing", "path"},
     NodeName.GENERATE: {"draft", "attempts", "usage", "degraded", "path"},
-    NodeName.CHECK: {"complaint", "outcome", "text", "attempts", "path"},
+    NodeName.CHECK: {"complaint", "outcome", "text", "missing", "attempts", "path"},
     NodeName.REFUSE: {"outcome", "text", "reasons", "draft", "path"},
     NodeName.WRITE_BACK: {"degraded", "usage", "path"},
 }  # fmt: skip

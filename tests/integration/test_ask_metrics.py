@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from crag_runtime.evidence import Finding
 from crag_runtime.result import AskRequest, Waiting
 from kb import telemetry
+from kb.errors import EvaluatorUnavailable
 from kb.telemetry import Metric, Span
 from tests.agents import remember
 from tests.asking import ask, by_words, open_runtime, path_of
@@ -38,6 +39,7 @@ class Totals(Collector):
     def __init__(self) -> None:
         super().__init__()
         self.by: dict[tuple[str, tuple[str, ...]], float] = {}
+        self.edges: dict[str, tuple[float, ...]] = {}
 
     def keep(self, path: str, body: bytes) -> None:
         super().keep(path, body)
@@ -47,6 +49,8 @@ class Totals(Collector):
                     self._keep(metric)
 
     def _keep(self, metric: Any) -> None:
+        for point in metric.histogram.data_points:
+            self.edges[metric.name] = tuple(point.explicit_bounds)
         for point in (*metric.sum.data_points, *metric.histogram.data_points):
             said = tuple(sorted(a.value.string_value for a in point.attributes))
             value = point.as_int or point.as_double if metric.WhichOneof("data") == "sum" else point.count
@@ -121,6 +125,25 @@ def test_a_question_that_waited_for_a_person_counts_once(
     assert sum(totals.parts(Metric.OUTCOMES).values()) == 1
 
 
+def test_grades_are_counted_by_label_whoever_gave_them_and_trust_is_measured(store: Memories, tmp_path: Path) -> None:
+    for note, confidence in ((BRIDGE, 0.95), (PAINT, 0.75), ("Ferries to the bridge leave at nine.", 0.8)):
+        remember(store, note, confidence=confidence)
+
+    async def story() -> None:
+        evaluator = FakeEvaluator(by_words({"tons": 0.9, "Ferries": None}))
+        async with open_runtime(store, tmp_path / "data", evaluator=evaluator) as runtime:
+            await ask(runtime, QUESTION)
+            evaluator.error = EvaluatorUnavailable("gone")
+            await ask(runtime, QUESTION)
+
+    with counting() as totals:
+        asyncio.run(story())
+    assert totals.parts(Metric.GRADES) == {"fake relevant": 1, "fake irrelevant": 1, "fake unknown": 1, " unknown": 3}
+    assert totals.parts(Metric.EVIDENCE_CONFIDENCE) == {"memory": 3}
+    assert totals.edges[Metric.EVIDENCE_CONFIDENCE][-1] == 1.0
+    assert 0.7 in totals.edges[Metric.EVIDENCE_CONFIDENCE]
+
+
 def test_every_node_has_its_latency_its_span_and_every_verdict_is_counted(store: Memories, tmp_path: Path) -> None:
     remember(store, PAINT)
     paths: list[list[str]] = []
@@ -134,6 +157,7 @@ def test_every_node_has_its_latency_its_span_and_every_verdict_is_counted(store:
     with counting() as totals:
         asyncio.run(story())
     assert totals.parts(Metric.NODE_SECONDS) == dict(Counter(paths[0]))
+    assert min(totals.edges[Metric.NODE_SECONDS]) <= 0.001  # milliseconds are told apart
     assert totals.parts(Metric.VERDICTS) == {"incorrect": 2, "correct": 1}
     spans = [span for span in totals.spans if span.name == Span.NODE]  # type: ignore[attr-defined]
     assert Counter(s.attributes[0].value.string_value for s in spans) == Counter(paths[0])  # type: ignore[attr-defined]

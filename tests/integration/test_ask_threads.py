@@ -157,7 +157,7 @@ def test_turns_of_one_thread_wait_for_each_other_and_others_do_not(store, tmp_pa
             second = asyncio.create_task(ask(runtime, OPENS, thread=any_place.thread))
             entered = evaluator.calls
             others = [asyncio.create_task(ask(runtime, OPENS, thread=f"{any_place.thread}{n}")) for n in range(3)]
-            await until(lambda: evaluator.calls == entered + 3)  # all others are at work beside the first
+            await until(lambda: evaluator.calls >= entered + 3)  # all others are at work beside the first
             assert not second.done()
             assert evaluator.calls == entered + 3  # the second turn is not
             evaluator.hangs = False

@@ -6,12 +6,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from crag_runtime.recorder import Recorder
+from crag_runtime.recorder import Recorded, Recorder
 from crag_runtime.spool import Spool
 from crag_runtime.store import Store
 from crag_runtime.written import answer_record
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 URL = "https://bridges.example/anping"
 BRIDGE = "The Anping bridge carries 40 tons on a dry day."
 ROUNDS = 4
+MEETING_SECONDS = 60  # to hang is to fail
 
 
 @pytest.fixture
@@ -47,15 +48,13 @@ def stores(ledger_url: str | None, tmp_path: Path) -> Iterator[tuple[Memories, M
 
 
 class Meeting(Recorder):
-    """Waits for the other recorder before its transaction."""
+    """Waits for the other recorder before it begins."""
 
     barrier: threading.Barrier
 
-    def _made(self, learned: Learned) -> Any:
-        made = super()._made(learned)
-        if self.barrier is not None:
-            self.barrier.wait()
-        return made
+    def record(self, learned: Learned) -> Recorded:
+        self.barrier.wait(MEETING_SECONDS)
+        return super().record(learned)
 
 
 def at_once(stores: tuple[Memories, Memories], tmp_path: Path, *learned: Learned) -> list[str]:
