@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bench.graded import cases
 from bench.pairs import Pair, digest, flat, held_out_sets, rgb
 from bench.vectors import Vectors
-from crag_runtime.calibration import accuracy, auc, ece, majority
+from crag_runtime.calibrating.calibration import accuracy, auc, ece, majority
 from crag_runtime.evaluators.coefficients import DATA, coefficients
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
 from crag_runtime.evaluators.features import cosine_of

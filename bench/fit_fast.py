@@ -24,7 +24,7 @@ from bench.pairs import FIT, LICENCES, Pair, digest, fit_sets, half, sampled, xq
 from bench.rarity import KEPT_FROM, rarity
 from bench.regression import balanced, fitted
 from bench.vectors import Vectors
-from crag_runtime.calibration import accuracy, auc, band, platt
+from crag_runtime.calibrating.calibration import accuracy, auc, band, platt
 from crag_runtime.evaluators.features import cosine_of, features_of, query_of
 from crag_runtime.evidence import QuestionType
 

@@ -25,7 +25,7 @@ from crag_runtime.evidence import Citation, Draft, Evidence, Grade, Label, Origi
 from crag_runtime.graph import build_graph
 from crag_runtime.policy import RuntimePolicy
 from crag_runtime.ports import EvaluatorIdentity, Grading
-from crag_runtime.recorder import Recorded
+from crag_runtime.recording.recorder import Recorded
 from crag_runtime.result import AskRequest
 from crag_runtime.routes import Limits
 from crag_runtime.runtime import CragRuntime, Graphs

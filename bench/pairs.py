@@ -17,7 +17,7 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crag_runtime.strips import split
+from crag_runtime.words.strips import split
 from kb.terms import query_terms, terms
 
 if TYPE_CHECKING:

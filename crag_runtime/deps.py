@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from crag_runtime.policy import RuntimePolicy
     from crag_runtime.ports import Evaluator, Generator, GradeCache, Planner, Rewriter, WebSearch
-    from crag_runtime.recorder import Recorder
+    from crag_runtime.recording.recorder import Recorder
     from crag_runtime.store import Store
     from crag_runtime.threads import Threads
     from kb.ports import Clock

@@ -44,7 +44,7 @@ def examined(settings: Settings, clock: Clock) -> Iterator[Check]:
 
 async def _chat(settings: Settings) -> str:
     """Ask for one structured reply, as grading does."""
-    from crag_runtime.rewriters import RewrittenQuery  # noqa: PLC0415 - import what is used
+    from crag_runtime.planning.rewriters import RewrittenQuery  # noqa: PLC0415 - import what is used
     from kb.chat import Message  # noqa: PLC0415
     from kb.chat.openai import OpenAIChat  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def _when(durability: str) -> str:
 
 
 def _spool(settings: Settings) -> Check:
-    from crag_runtime.spool import Spool  # noqa: PLC0415 - import what is used
+    from crag_runtime.recording.spool import Spool  # noqa: PLC0415 - import what is used
 
     waiting = Spool(settings.data_dir).count()
     detail = f"answers that wait for the ledger: {waiting}" if waiting else "no answer waits"

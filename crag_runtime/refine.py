@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Label, Strip
-from crag_runtime.likelihood import Reading, likelihoods
-from crag_runtime.strips import lexical_scores, split
+from crag_runtime.refining.likelihood import Reading, likelihoods
+from crag_runtime.words.strips import lexical_scores, split
 from kb.terms import Script, script_of, terms
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from crag_runtime.dates.periods import ANOTHER_TIME
 from crag_runtime.evidence import Label, Outcome, Verdict
-from crag_runtime.periods import ANOTHER_TIME
 from crag_runtime.refusal import RefusalReason
 from crag_runtime.state import NodeName, RunState
 

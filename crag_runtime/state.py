@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, TypedDict
 
 from crag_runtime.codec import plain, restored
-from crag_runtime.evidence import Finding, Grade, Plan, Usage
-from crag_runtime.refusal import RefusalReason  # noqa: F401 - its words stand in `reasons`
+from crag_runtime.evidence import Finding, Plan, Usage
 from kb.model import Json, Scope
 
 
@@ -218,11 +217,6 @@ def scope_of(state: RunState | GradeInput) -> Scope:
 def spent(usage: Usage) -> dict[str, int]:
     """Return a usage as it is added up in the state."""
     return {key: int(value) for key, value in plain(usage).items() if value}  # type: ignore[arg-type] # all integers
-
-
-def grades_of(state: RunState, sub: int) -> list[Grade]:
-    """Return a sub-question's grades."""
-    return [restored(Grade, g["grade"]) for g in state.get("grades", []) if g["sub"] == sub]
 
 
 def findings_of(state: RunState) -> dict[str, Finding]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from crag_runtime.dates.periods import periods_in
 from crag_runtime.evidence import Evidence, Origin, Turn
-from crag_runtime.findings import as_evidence
 from crag_runtime.freshness import best_of_each, freshness
-from crag_runtime.independence import root_of
-from crag_runtime.periods import periods_in
+from crag_runtime.recording.findings import as_evidence
+from crag_runtime.recording.independence import root_of
 from crag_runtime.vectors import QuestionVectors
 from kb.history import AnswerId, EdgeKind, EvidenceKind
 from kb.model import Kind, MemoryId, Scope, SourceClass, Standing

@@ -83,9 +83,9 @@ async def _wired(
 
 
 def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExitStack, *, is_warm: bool) -> Deps:
-    from crag_runtime.recorder import Recorder  # noqa: PLC0415 - import what is used
+    from crag_runtime.recording.recorder import Recorder  # noqa: PLC0415 - import what is used
+    from crag_runtime.recording.spool import Spool  # noqa: PLC0415
     from crag_runtime.searchers import open_search  # noqa: PLC0415
-    from crag_runtime.spool import Spool  # noqa: PLC0415
     from crag_runtime.store import Store  # noqa: PLC0415
     from kb.chat import open_chat  # noqa: PLC0415
 
@@ -118,8 +118,8 @@ def _writers(chat: Chat | None, pool: Threads) -> dict[str, Any]:
     """Return who plans, rewrites and answers: the chat model, or rules and quotation."""
     from crag_runtime.generators.extractive import ExtractiveGenerator  # noqa: PLC0415 - import what is used
     from crag_runtime.generators.llm import LlmGenerator  # noqa: PLC0415
-    from crag_runtime.planners import LlmPlanner, RulePlanner  # noqa: PLC0415
-    from crag_runtime.rewriters import LlmRewriter, RuleRewriter  # noqa: PLC0415
+    from crag_runtime.planning.planners import LlmPlanner, RulePlanner  # noqa: PLC0415
+    from crag_runtime.planning.rewriters import LlmRewriter, RuleRewriter  # noqa: PLC0415
 
     quoting = ExtractiveGenerator(pool)
     return {

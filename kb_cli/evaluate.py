@@ -15,8 +15,8 @@ from kb_cli.session import AsJson, settings_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crag_runtime.calibrate import CalibrationReport
-    from crag_runtime.labelled import LabelledPair
+    from crag_runtime.calibrating.calibrate import CalibrationReport
+    from crag_runtime.calibrating.labelled import LabelledPair
     from kb.settings import Settings
 
 app = typer.Typer(help="The evaluator: measure it, calibrate it.", no_args_is_help=True)
@@ -34,7 +34,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Fit thresholds to labelled pairs; report accuracy beside the majority's, AUC and ECE."""
-    from crag_runtime.labelled import read_pairs
+    from crag_runtime.calibrating.labelled import read_pairs
 
     settings = settings_of(ask=None if evaluator is None else {"evaluator": evaluator.value})
     report = asyncio.run(_calibrated(settings, read_pairs(file)))
@@ -45,7 +45,7 @@ def calibrate(
 
 
 def _lines(report: CalibrationReport) -> list[str]:
-    from crag_runtime.calibrate import toml_lines
+    from crag_runtime.calibrating.calibrate import toml_lines
 
     head = ("questions", "n", "majority", "accuracy", "auc", "ece", "lower", "upper")
     rows = [
@@ -61,7 +61,7 @@ def _lines(report: CalibrationReport) -> list[str]:
 
 
 async def _calibrated(settings: Settings, pairs: Sequence[LabelledPair]) -> CalibrationReport:
-    from crag_runtime.calibrate import calibrate as fitted
+    from crag_runtime.calibrating.calibrate import calibrate as fitted
     from crag_runtime.wiring import build_runtime
     from kb.clock import SystemClock
 

@@ -12,7 +12,7 @@ from kb_cli.session import AsJson, Tenant, opened, settings_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from crag_runtime.feedback import Feedback
+    from crag_runtime.recording.feedback import Feedback
     from kb.history import AnswerRecord, Evaluation
     from kb.memories import Memories
     from kb.model import Json, Memory, MemoryId
@@ -22,7 +22,7 @@ AnswerArgument = Annotated[str, typer.Argument(metavar="ANSWER", help="The answe
 
 def trace(answer: AnswerArgument, tenant: Tenant = None, as_json: AsJson = False) -> None:
     """Show how an answer came about: path, verdicts, grades, citations, costs."""
-    from crag_runtime.feedback import answer_record
+    from crag_runtime.recording.feedback import answer_record
     from kb.history import AnswerId
     from kb_cli.values import readable
 
@@ -49,7 +49,7 @@ def feedback(
     as_json: AsJson = False,
 ) -> None:
     """Say whether an answer was right; moves the confidence of the memories it cited, and of no other."""
-    from crag_runtime.feedback import answer_record, give_feedback
+    from crag_runtime.recording.feedback import answer_record, give_feedback
     from kb.errors import InputError
     from kb.history import AnswerId
     from kb.model import MemoryId

@@ -11,14 +11,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from crag_runtime.deps import Deps
 from crag_runtime.generators.extractive import ExtractiveGenerator
 from crag_runtime.graph import build_graph
-from crag_runtime.planners import RulePlanner
+from crag_runtime.planning.planners import RulePlanner
+from crag_runtime.planning.rewriters import RuleRewriter
 from crag_runtime.policy import Budgets, RuntimePolicy
-from crag_runtime.recorder import Recorder
+from crag_runtime.recording.recorder import Recorder
+from crag_runtime.recording.spool import Spool
 from crag_runtime.result import Answer, AskRequest
-from crag_runtime.rewriters import RuleRewriter
 from crag_runtime.routes import Limits
 from crag_runtime.runtime import CragRuntime, Graphs
-from crag_runtime.spool import Spool
 from crag_runtime.store import Store
 from crag_runtime.threads import Threads
 from kb.tokens import cl100k_count

@@ -12,8 +12,8 @@ from crag_runtime.evaluators.cascade import Cascade
 from crag_runtime.evaluators.criteria import BANDS
 from crag_runtime.evaluators.llm import LlmEvaluator
 from crag_runtime.generators.llm import LlmGenerator
-from crag_runtime.planners import LlmPlanner
-from crag_runtime.rewriters import LlmRewriter
+from crag_runtime.planning.planners import LlmPlanner
+from crag_runtime.planning.rewriters import LlmRewriter
 from crag_runtime.threads import Threads
 from kb.model import MemoryId, Standing
 from kb.trust import trusted

@@ -30,6 +30,6 @@ def any_place(request: pytest.FixtureRequest) -> Place:
 
 
 def _place(request: pytest.FixtureRequest) -> Place:
-    from tests.durable import Place as At  # noqa: PLC0415 - the whole runtime, which other tests do not need
+    from tests.durable import Place as At
 
     return At(kind=request.param, url=request.getfixturevalue("checkpoint_url") if request.param == "postgres" else "")

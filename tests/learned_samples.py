@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from crag_runtime.conflict import Agreement
 from crag_runtime.evidence import Citation, Conflict, Finding, Outcome, Side, Verdict
-from crag_runtime.findings import finding_id
-from crag_runtime.learned import Learned, SearchedFor
+from crag_runtime.recording.findings import finding_id
+from crag_runtime.recording.learned import Learned, SearchedFor
+from crag_runtime.refining.conflict import Agreement
 from kb.history import AnswerId
 from kb.model import Scope
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from crag_runtime import periods
-from crag_runtime.strips import split, stop_terms
+from crag_runtime.dates import periods
+from crag_runtime.words.strips import split, stop_terms
 from kb.terms import Script, script_of, terms
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.answering import Wanted, gives, wanted_by
-from crag_runtime.entities import entities, same
+from crag_runtime.checking.answering import Wanted, gives, wanted_by
 from crag_runtime.evaluators.coefficients import coefficients
 from crag_runtime.evaluators.features import NAME_RARITY
-from crag_runtime.strips import split
+from crag_runtime.words.entities import entities, same
+from crag_runtime.words.strips import split
 from kb.terms import Script, query_terms, script_of, terms
 
 if TYPE_CHECKING:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crag_runtime.answering import declining
-from crag_runtime.citing import Marks, numbering, pieces
+from crag_runtime.checking.answering import declining
+from crag_runtime.checking.citing import Marks, numbering, pieces
+from crag_runtime.checking.support import grounds_of, has_verbatim, lacking, quotes
 from crag_runtime.evidence import Citation, Draft, Usage
 from crag_runtime.generators.extractive import not_covered, side_line
 from crag_runtime.generators.quotation import inert
-from crag_runtime.language import Phrase, is_chinese, said
 from crag_runtime.prompts import answer_messages
-from crag_runtime.strips import lexical_scores
-from crag_runtime.support import grounds_of, has_verbatim, lacking, quotes
+from crag_runtime.words.language import Phrase, is_chinese, said
+from crag_runtime.words.strips import lexical_scores
 from kb.errors import Fault, ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from crag_runtime.checking.support import Grounds
     from crag_runtime.evidence import Conflict, Excerpt, Task
-    from crag_runtime.support import Grounds
     from crag_runtime.threads import Threads
     from kb.chat import Chat, Spent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from crag_runtime.citing import FENCE, cited_numbers, unmarked
+from crag_runtime.checking.citing import FENCE, cited_numbers, unmarked
 from kb.boundaries import sentences
 
 QUOTE_CHARS = 400  # longest quotation in a line

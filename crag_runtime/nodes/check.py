@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
-from crag_runtime.check import checked
+from crag_runtime.checking.check import checked
 from crag_runtime.codec import restored
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Draft

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this anno
 from crag_runtime.codec import plain
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Citation, Draft
-from crag_runtime.learned import CALLER
+from crag_runtime.recording.learned import CALLER
 from crag_runtime.routes import outcome_of
 from crag_runtime.state import NodeName, RunState, Update, step
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
 from crag_runtime.codec import plain, restored
-from crag_runtime.conflict import agreements, conflicts
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Excerpt, Grade
-from crag_runtime.pointing import pointed
 from crag_runtime.refine import lowered, matched, refined
+from crag_runtime.refining.conflict import agreements, conflicts
+from crag_runtime.refining.pointing import pointed
 from crag_runtime.routes import usable
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, NodeName, RunState, Shown, Update, findings_of, plan_of, step

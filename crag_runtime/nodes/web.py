@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this anno
 from crag_runtime.codec import plain
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Usage
-from crag_runtime.findings import finding_id
+from crag_runtime.recording.findings import finding_id
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import Candidate, Found, NodeName, RunState, Update, scope_of, spent, step
 from kb.errors import Fault, SearchUnavailable

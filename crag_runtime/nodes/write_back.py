@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this anno
 
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Usage
-from crag_runtime.learned import learned_of
+from crag_runtime.recording.learned import learned_of
 from crag_runtime.state import NodeName, RunState, Update, spent, step
 
 

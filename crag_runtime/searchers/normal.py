@@ -14,7 +14,7 @@ from crag_runtime.evidence import Finding
 from crag_runtime.searchers.addresses import canonical_url
 from crag_runtime.searchers.dates import instant_of
 from crag_runtime.searchers.plain import plain_text
-from crag_runtime.shortened import shortened
+from crag_runtime.words.shortened import shortened
 
 TEXT_CHARS = 4_000
 TITLE_CHARS = 300

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crag_runtime.policy import RuntimePolicy
-from crag_runtime.recorder import Recorder
+from crag_runtime.recording.recorder import Recorder
+from crag_runtime.recording.spool import Spool
 from crag_runtime.result import AskRequest
-from crag_runtime.spool import Spool
 from crag_runtime.store import Store
 from kb.errors import LedgerUnavailable
 from kb.rebuild import reindex
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crag_runtime.evidence import Asked, Draft, Evidence, Finding, Task
-    from crag_runtime.learned import Learned
     from crag_runtime.ports import Grading
-    from crag_runtime.recorder import Recorded
+    from crag_runtime.recording.learned import Learned
+    from crag_runtime.recording.recorder import Recorded
 
 TOPICS = {  # where each hangs
     "bridge": "grade",

@@ -11,10 +11,10 @@ import pytest
 
 from crag_runtime.evidence import Outcome
 from crag_runtime.generators.llm import LlmGenerator
-from crag_runtime.recorder import Recorder
+from crag_runtime.recording.recorder import Recorder
+from crag_runtime.recording.spool import Spool
 from crag_runtime.result import AskRequest, Waiting, as_json
 from crag_runtime.runs import Closed
-from crag_runtime.spool import Spool
 from crag_runtime.store import Store
 from crag_runtime.threads import Threads
 from crag_runtime.vectors import QuestionVectors

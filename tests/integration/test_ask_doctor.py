@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crag_runtime.doctor import examined
-from crag_runtime.spool import Spool
+from crag_runtime.recording.spool import Spool
 from kb.clock import SystemClock
 from kb.settings import load_settings
 from tests.fakes.search_server import SearchServer

@@ -12,9 +12,9 @@ import pytest
 
 from crag_runtime.codec import plain, restored
 from crag_runtime.evidence import Outcome
-from crag_runtime.learned import Learned
-from crag_runtime.recorder import CAUGHT_UP, Recorder
-from crag_runtime.spool import ASIDE, FOLDER, Spool
+from crag_runtime.recording.learned import Learned
+from crag_runtime.recording.recorder import CAUGHT_UP, Recorder
+from crag_runtime.recording.spool import ASIDE, FOLDER, Spool
 from crag_runtime.store import Store
 from kb.errors import EmbedderChanged, IntegrityError, LedgerUnavailable, StaleRevision
 from kb.search import SearchRequest

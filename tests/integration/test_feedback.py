@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crag_runtime.evidence import Outcome
-from crag_runtime.feedback import give_feedback
+from crag_runtime.recording.feedback import give_feedback
 from crag_runtime.result import AskRequest
 from kb.errors import InputError
 from kb.history import EvidenceEvent, EvidenceKind

@@ -145,8 +145,8 @@ def test_a_closed_host_ends_the_run(store: Memories, tmp_path: Path) -> None:
 
 
 def test_a_write_back_that_fails_takes_no_evidence_away(store: Memories, tmp_path: Path) -> None:
-    from crag_runtime.recorder import Recorder
-    from crag_runtime.spool import Spool
+    from crag_runtime.recording.recorder import Recorder
+    from crag_runtime.recording.spool import Spool
     from crag_runtime.store import Store
 
     remember(store, BRIDGE)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from crag_runtime.dates.periods import time_intent
 from crag_runtime.evaluators.reader import BANDS, ReaderEvaluator, open_reader
 from crag_runtime.evaluators.reader_model import ENCODER, ReaderModel
 from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
-from crag_runtime.periods import time_intent
 from crag_runtime.threads import Threads
 from kb.embedders.built import MANIFEST
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crag_runtime.evidence import Finding, Outcome
-from crag_runtime.keys import answer_key
-from crag_runtime.recorder import Recorder
+from crag_runtime.recording.keys import answer_key
+from crag_runtime.recording.recorder import Recorder
+from crag_runtime.recording.spool import ASIDE, FOLDER, Spool
 from crag_runtime.result import AskRequest, Waiting
-from crag_runtime.spool import ASIDE, FOLDER, Spool
 from crag_runtime.store import Store
 from kb.history import AnswerId, EdgeKind, EvidenceEvent, EvidenceKind
 from kb.ledger.checks import MAX_NAME_BYTES
@@ -198,7 +198,7 @@ def test_a_question_about_the_past_moves_no_trust_of_today_and_leaves_no_key(
 ) -> None:
     store.clock.advance(2 * DAY_MS)
     then = store.clock.now()
-    store.clock.advance(400 * DAY_MS)
+    store.clock.advance(3 * DAY_MS)
     question = QUESTION if how == "at" else "How many tons did the Anping bridge carry as of 2027-01-17?"
     before = store.get(MemoryId(disputed[1]), "default").trust
     answer = asked(store, tmp_path, question, {"at": then} if how == "at" else None)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from crag_runtime.recorder import Recorded, Recorder
-from crag_runtime.spool import Spool
+from crag_runtime.recording.recorder import Recorded, Recorder
+from crag_runtime.recording.spool import Spool
+from crag_runtime.recording.written import answer_record
 from crag_runtime.store import Store
-from crag_runtime.written import answer_record
 from kb.history import EdgeKind, EvidenceKind
 from kb.model import Kind, MemoryId
 from tests.agents import remember
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from crag_runtime.learned import Learned
+    from crag_runtime.recording.learned import Learned
     from kb.memories import Memories
 
 URL = "https://bridges.example/anping"

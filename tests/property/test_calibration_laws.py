@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.calibration import accuracy, auc, band, calibrated, ece, platt
+from crag_runtime.calibrating.calibration import accuracy, auc, band, calibrated, ece, platt
 from crag_runtime.evidence import Label
 from crag_runtime.verdict import Thresholds, label_of
 

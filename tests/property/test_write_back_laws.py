@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crag_runtime.codec import plain, restored
-from crag_runtime.conflict import Agreement
 from crag_runtime.evidence import Citation, Conflict, Finding, Outcome, Side, Verdict
-from crag_runtime.learned import Learned, SearchedFor
-from crag_runtime.recorder import Recorder
-from crag_runtime.spool import Spool
+from crag_runtime.recording.learned import Learned, SearchedFor
+from crag_runtime.recording.recorder import Recorder
+from crag_runtime.recording.spool import Spool
+from crag_runtime.refining.conflict import Agreement
 from crag_runtime.store import Store
 from kb.history import Evaluation, EvidenceKind
 from kb.model import MemoryId, Scope, Standing

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from crag_runtime.calibrate import calibrate, toml_lines
-from crag_runtime.calibration import accuracy, auc, band, best_threshold, calibrated, ece, majority, platt
+from crag_runtime.calibrating.calibrate import calibrate, toml_lines
+from crag_runtime.calibrating.calibration import accuracy, auc, band, best_threshold, calibrated, ece, majority, platt
+from crag_runtime.calibrating.labelled import LabelledPair, read_pairs
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
 from crag_runtime.evidence import QuestionType
-from crag_runtime.labelled import LabelledPair, read_pairs
 from crag_runtime.threads import Threads
 from crag_runtime.verdict import Thresholds
 from kb.errors import EvaluatorUnavailable, InputError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from crag_runtime.calibrate import CalibrationReport
+    from crag_runtime.calibrating.calibrate import CalibrationReport
     from crag_runtime.ports import Evaluator
     from kb.ports import Embedder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crag_runtime.check import checked
+from crag_runtime.checking.check import checked
 from crag_runtime.evidence import Checked, Citation, Conflict, Draft, Evidence, Excerpt, Label, Origin, Plan, Side, Task
 from crag_runtime.generators.extractive import quoting
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.citing import Marks, Part, cited_ids, cited_numbers, normalised, pieces, unmarked
+from crag_runtime.checking.citing import Marks, Part, cited_ids, cited_numbers, normalised, pieces, unmarked
 from crag_runtime.evidence import Citation
 from crag_runtime.generators.quotation import inert
 

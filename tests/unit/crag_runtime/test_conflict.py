@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crag_runtime.conflict import agreements, conflicts
+from crag_runtime.dates.periods import time_intent
 from crag_runtime.evidence import Evidence, Excerpt, Label, Origin, TimeIntent
-from crag_runtime.periods import time_intent
+from crag_runtime.refining.conflict import agreements, conflicts
 
 TODAY = 1_790_000_000_000
 DAY = 86_400_000

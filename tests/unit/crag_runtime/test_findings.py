@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_runtime.evidence import Finding, Origin
-from crag_runtime.findings import TEXT_BYTES, WEB_PRIOR, as_evidence, finding_id, finding_memory
+from crag_runtime.recording.findings import TEXT_BYTES, WEB_PRIOR, as_evidence, finding_id, finding_memory
 from kb.history import AnswerId
 from kb.ids import embed_hash, web_id
 from kb.ledger.checks import checked_source, checked_text

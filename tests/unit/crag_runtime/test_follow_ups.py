@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_runtime.evidence import Turn
-from crag_runtime.follow_ups import self_contained
-from crag_runtime.plan_rules import planned
+from crag_runtime.planning.follow_ups import self_contained
+from crag_runtime.planning.plan_rules import planned
 
 TODAY = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)
 REVENUE = Turn(question="What was Acme's revenue in Q3 2024?", answer="5 million euros [1].", at=0)

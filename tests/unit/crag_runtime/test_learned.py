@@ -8,8 +8,8 @@ import pytest
 
 from crag_runtime.codec import plain
 from crag_runtime.evidence import Citation, Conflict, Draft, Label, Plan, Side, TimeIntent
-from crag_runtime.evidence_rules import HANDED_OVER
-from crag_runtime.learned import CALLER, Learned, learned_of
+from crag_runtime.recording.evidence_rules import HANDED_OVER
+from crag_runtime.recording.learned import CALLER, Learned, learned_of
 from crag_runtime.state import ACCUMULATED, TRANSIENT, RunState, Shown
 
 NOW = 1_800_000_000_000

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_runtime.evidence import QuestionType
-from crag_runtime.plan_rules import planned
-from crag_runtime.question_types import question_type
-from crag_runtime.rewrite import keeps
+from crag_runtime.planning.plan_rules import planned
+from crag_runtime.planning.question_types import question_type
+from crag_runtime.planning.rewrite import keeps
 
 TODAY = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)
 

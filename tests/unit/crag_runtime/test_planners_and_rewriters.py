@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from crag_runtime.evidence import QuestionType, Turn, Usage
-from crag_runtime.plan_rules import planned
-from crag_runtime.planners import LlmPlanner, RulePlanner
-from crag_runtime.rewrite import rewritten
-from crag_runtime.rewriters import LlmRewriter, RuleRewriter
+from crag_runtime.planning.plan_rules import planned
+from crag_runtime.planning.planners import LlmPlanner, RulePlanner
+from crag_runtime.planning.rewrite import rewritten
+from crag_runtime.planning.rewriters import LlmRewriter, RuleRewriter
 from crag_runtime.threads import Threads
 from kb.errors import Fault
 from tests.fakes.chat import FakeChat

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime import pointing
+from crag_runtime.refining import pointing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crag_runtime.evidence import Evidence, Excerpt, Label, Origin
-from crag_runtime.preference import preferred
+from crag_runtime.refining.preference import preferred
 
 TODAY = 1_796_000_000_000  # 2026-11-30
 

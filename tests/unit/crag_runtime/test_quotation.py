@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.citing import cited_numbers
+from crag_runtime.checking.citing import cited_numbers
 from crag_runtime.evidence import Evidence, Excerpt, Label, Origin, Plan, Task
 from crag_runtime.generators.extractive import quoting
 from crag_runtime.generators.quotation import BLOCK_CHARS, QUOTE_CHARS, fenced, inert, inline, is_block

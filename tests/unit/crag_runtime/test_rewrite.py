@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crag_runtime.rewrite import adds, keeps, rewritten, same_query
+from crag_runtime.planning.rewrite import adds, keeps, rewritten, same_query
 
 TODAY = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)
 

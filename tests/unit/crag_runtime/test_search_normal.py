@@ -14,7 +14,7 @@ from crag_runtime.searchers.dates import instant_of
 from crag_runtime.searchers.exchange import fault_of, retry_after, told
 from crag_runtime.searchers.normal import TEXT_CHARS, TITLE_CHARS, asked_query, is_nearly_equal, normalised
 from crag_runtime.searchers.plain import plain_text
-from crag_runtime.shortened import shortened
+from crag_runtime.words.shortened import shortened
 from kb.clock import LAST_SECOND
 from kb.errors import Fault
 

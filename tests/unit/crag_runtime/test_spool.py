@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crag_runtime.spool import ASIDE, FOLDER, Spool
+from crag_runtime.recording.spool import ASIDE, FOLDER, Spool
 
 
 def kept(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crag_runtime.evidence import Evidence, Origin
-from crag_runtime.evidence_rules import corroboration, party_of
+from crag_runtime.recording.evidence_rules import corroboration, party_of
 from kb.history import AnswerId, EvidenceEvent, EvidenceKind
 from kb.model import Kind, Memory, MemoryId, Scope, SourceClass, Standing
 from kb.trust import DAY_MS, TrustPolicy, leaves_gate_at, prior

@@ -1,0 +1,1 @@
+"""What an answer teaches, written back: records, lineage, evidence by independence, feedback, findings."""

@@ -1,0 +1,1 @@
+"""What of the passages matters: likely strips, table cells, values, and where trusted passages disagree. Pure."""

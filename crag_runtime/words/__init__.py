@@ -1,0 +1,1 @@
+"""What texts say in words and figures, in English and Chinese: names, quantities, strips, polarity, phrases. Pure."""
