@@ -79,7 +79,14 @@ class CragRuntime:
         return await _last(self.stream(request))
 
     async def resume(
-        self, thread: str, tenant: str, *, scope: Scope | None = None, decision: str = "", query: str = ""
+        self,
+        thread: str,
+        tenant: str,
+        *,
+        scope: Scope | None = None,
+        decision: str = "",
+        query: str = "",
+        answer_id: str = "",
     ) -> Answer | Waiting:
         """Go on with a question that waits for a person, or that a crash cut off.
 
@@ -89,11 +96,14 @@ class CragRuntime:
             scope: as when it was asked.
             decision: approve, decline or edit; "" after a crash.
             query: for edit: the words to search instead.
+            answer_id: of the question that is decided on, so that a newer one on its thread is not; "" for any.
 
         Raises:
-            InputError: nothing waits there, or nothing is kept.
+            InputError: nothing waits there, another question does, or nothing is kept.
         """
-        return await _last(self.resuming(thread, tenant, scope=scope, decision=decision, query=query))
+        return await _last(
+            self.resuming(thread, tenant, scope=scope, decision=decision, query=query, answer_id=answer_id)
+        )
 
     async def gather(self, request: AskRequest) -> Context:
         """Return graded, refined evidence for a caller whose own model writes the answer. Never waits for a person.
@@ -102,9 +112,8 @@ class CragRuntime:
             InputError: the request is not valid.
             Refused: the index was built with another embedder or schema.
         """
-        asked = request.approve or self.deps.policy.approve
         count(Metric.REQUESTS)
-        given = _given(request, uuid.uuid4().hex, approve="always" if asked == "always" else "never")
+        given = _given(request, uuid.uuid4().hex, approve=self._unattended(request))
 
         async def work(emit: Callable[[Context], None], control: RunControl) -> None:
             with span(Span.ASK), _typed(self.deps.policy.budgets.steps):
@@ -114,6 +123,12 @@ class CragRuntime:
             emit(Context(answer=await self._finished(state), excerpts=task.excerpts))
 
         return [context async for context in self._runs.events(work)][-1]
+
+    def _unattended(self, request: AskRequest) -> str:
+        """Return who decides on a search when nobody can be asked: what costs nothing needs nobody."""
+        asked, search = request.approve or self.deps.policy.approve, self.deps.search
+        is_free = search is not None and not search.is_paid
+        return "always" if asked == "always" or (asked == "ask" and is_free) else "never"
 
     def stream(self, request: AskRequest) -> AsyncGenerator[Event]:
         """Yield steps and tokens as they come, and the result last. Who stops reading ends the question."""
@@ -131,7 +146,14 @@ class CragRuntime:
         return self._runs.events(work)
 
     def resuming(
-        self, thread: str, tenant: str, *, scope: Scope | None = None, decision: str = "", query: str = ""
+        self,
+        thread: str,
+        tenant: str,
+        *,
+        scope: Scope | None = None,
+        decision: str = "",
+        query: str = "",
+        answer_id: str = "",
     ) -> AsyncGenerator[Event]:
         """Yield what is left of an interrupted question; see `resume`."""
         from kb.model import Scope as Whose  # noqa: PLC0415 - only the default needs it
@@ -143,10 +165,7 @@ class CragRuntime:
             if self._kept is None:
                 raise InputError("nothing is kept to go on from", hint="set ask.checkpointer to sqlite or postgres")
             async with self._turns.of(key, is_known=True):
-                snapshot = await self._graph.aget_state(self._config(key))
-                if not snapshot.next:
-                    raise InputError(f"no question waits on thread {thread}")
-                is_asked = any(task.interrupts for task in snapshot.tasks)
+                is_asked = await self._waits(key, thread, answer_id)
                 if is_asked and said is None:
                     raise InputError(
                         f"the question on thread {thread} waits for a decision",
@@ -156,6 +175,21 @@ class CragRuntime:
                 await self._answer(going_on, _Run(key=key, thread=thread, is_named=True), emit, control)
 
         return self._runs.events(work)
+
+    async def _waits(self, key: str, thread: str, answer_id: str) -> bool:
+        """Return whether the question that is kept there waits for a person; False when it was cut off.
+
+        Raises:
+            InputError: none is kept, or another than the one meant.
+        """
+        snapshot = await self._graph.aget_state(self._config(key))
+        if not snapshot.next:
+            raise InputError(f"no question waits on thread {thread}")
+        if answer_id and snapshot.values.get("answer_id") != answer_id:
+            raise InputError(
+                f"another question waits on thread {thread} by now", hint="ask again, or decide on the one that waits"
+            )
+        return any(task.interrupts for task in snapshot.tasks)
 
     async def aclose(self, grace: float = GRACE) -> None:
         """End what runs, after its current step where that takes no more than `grace` seconds; take no new question."""

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,6 +43,9 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the question on --thread that waits, or that was cut off.")
 ]
 Decide = Annotated[DecideOption | None, typer.Option("--decide", help="With --resume: the decision on the search.")]
+AnswerOption = Annotated[
+    str, typer.Option("--answer", help="With --resume: id of the answer decided on, lest it be a newer question's.")
+]
 Query = Annotated[str, typer.Option("--query", help="With --decide edit: the words to search instead.")]
 
 AWAY = ("_unavailable", "search_failed")  # endings of the reasons that a later try may mend
@@ -64,6 +67,7 @@ def ask(
     resume: Resume = False,
     decide: Decide = None,
     query: Query = "",
+    answer: AnswerOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from trusted, relevant memories, with citations; or say honestly why not."""
@@ -71,7 +75,7 @@ def ask(
     from kb_cli.values import readable
 
     readable(question or "", thread, user, agent, conversation, query, *(source or ()), *(document or ()))
-    said = Said(decision="" if decide is None else decide.value, query=query)
+    said = Said(decision="" if decide is None else decide.value, query=query, answer=answer)
     narrowed = Narrowed(
         at=at,
         sources=tuple(source or ()),
@@ -104,6 +108,7 @@ class Said:
 
     decision: str = ""
     query: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class Place:
     scope: Scope
     is_kept: bool  # beyond this process
 
-    def command(self) -> str:
+    def command(self, answer_id: str) -> str:
         """Return the command that decides on it; "" when it will be gone."""
         whose = self.scope
         options = {
@@ -124,6 +129,7 @@ class Place:
             "--user": whose.user,
             "--agent": whose.agent,
             "--conversation": whose.conversation,
+            "--answer": answer_id,
         }
         words = shlex.join(word for option in options.items() if option[1] for word in option)
         return f"kb ask --resume {words} --decide approve|decline|edit" if self.is_kept else ""
@@ -148,8 +154,8 @@ def _check(question: str | None, thread: str, narrowed: Narrowed, said: Said, *,
             raise InputError("--resume goes on with a question as it was asked; give only --thread and whose it is")
         if not thread:
             raise InputError("--resume needs the --thread that waits")
-    elif said.decision:
-        raise InputError("--decide belongs to --resume")
+    elif said.decision or said.answer:
+        raise InputError("--decide and --answer belong to --resume")
     elif question is None:
         raise InputError("there is no question", hint='kb ask "…", or `kb ask -` to read it from standard input')
 
@@ -194,16 +200,24 @@ async def _decided(runtime: CragRuntime, place: Place, result: Answer | Waiting,
 
     while not isinstance(result, Answer):
         if show.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-            show.waiting(result, place.command())
+            show.waiting(result, place.command(result.answer_id))
             raise typer.Exit(ExitCode.REFUSED)
-        result = await _shown(_going_on(runtime, place, _decision(result)), show)
+        said = replace(_decision(result), answer=result.answer_id)
+        result = await _shown(_going_on(runtime, place, said), show)
     show.answer(result)
     if any(reason.endswith(AWAY) for reason in result.reasons):
         raise typer.Exit(ExitCode.DEPENDENCY)
 
 
 def _going_on(runtime: CragRuntime, place: Place, said: Said) -> AsyncIterator[Event]:
-    return runtime.resuming(place.thread, place.tenant, scope=place.scope, decision=said.decision, query=said.query)
+    return runtime.resuming(
+        place.thread,
+        place.tenant,
+        scope=place.scope,
+        decision=said.decision,
+        query=said.query,
+        answer_id=said.answer,
+    )
 
 
 async def _shown(events: AsyncIterator[Event], show: Show) -> Answer | Waiting:

@@ -21,7 +21,7 @@ CATCH_ALL = {
     "ingest/parse/__init__.py": "foreign parsers raise anything; translated at once into a coded failure",
     "kb/embedders/e5_tokenizer.py": "the tokenizer library raises bare Exception for a damaged file",
     "kb/embedders/e5_encoder.py": "onnxruntime's errors share no root but Exception",
-    "crag_runtime/evaluators/guarded.py": "evaluators are others' code, which raises anything; becomes a stand-in's turn",
+    "crag_runtime/evaluators/guarded.py": "others' code raises anything; becomes a stand-in's turn",
     "kb_cli/main.py": "the one place where the unforeseen ends, as exit code 1",
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from crag_runtime.evidence import Finding, Outcome
 from crag_runtime.result import AskRequest, Waiting
-from kb.errors import Fault, SearchUnavailable
+from kb.errors import Fault, InputError, SearchUnavailable
 from tests.asking import by_words, open_runtime
 from tests.fakes.evaluator import FakeEvaluator
 from tests.fakes.search import FakeSearch
@@ -64,3 +64,39 @@ def test_an_edited_search_is_one_search_for_every_open_part(tmp_path: Path) -> N
     answer = decided(tmp_path, search, question, "edit", "bridge load and tunnel paint")
     assert search.queries == ["bridge load and tunnel paint"]
     assert answer.citations
+
+
+def test_a_decision_on_one_question_is_none_on_the_next(tmp_path: Path) -> None:
+    search = FakeSearch([PAGE])
+
+    async def story() -> None:
+        with open_store(tmp_path / "data") as memories:
+            evaluator = FakeEvaluator(by_words({"40 tons": 0.9}))
+            async with open_runtime(memories, tmp_path, evaluator=evaluator, search=search) as runtime:
+                first = await runtime.ask(AskRequest(question=FALCON, tenant="default", thread="t"))
+                second = await runtime.ask(
+                    AskRequest(question="Where does the mayor live?", tenant="default", thread="t")
+                )
+                assert isinstance(first, Waiting)
+                assert isinstance(second, Waiting)
+                with pytest.raises(InputError, match="another question waits"):
+                    await runtime.resume("t", "default", decision="approve", answer_id=first.answer_id)
+                assert search.calls == 0
+                await runtime.resume("t", "default", decision="decline", answer_id=second.answer_id)
+
+    asyncio.run(story())
+    assert search.calls == 0
+
+
+def test_a_gathering_asks_a_free_search_under_the_default_policy(tmp_path: Path) -> None:
+    free, paid = FakeSearch([PAGE], is_paid=False), FakeSearch([PAGE])
+
+    async def story(search: FakeSearch) -> None:
+        with open_store(tmp_path / search.name / str(search.is_paid)) as memories:
+            evaluator = FakeEvaluator(by_words({"40 tons": 0.9}))
+            async with open_runtime(memories, tmp_path, evaluator=evaluator, search=search) as runtime:
+                await runtime.gather(AskRequest(question="How many tons do bridges carry?", tenant="default"))
+
+    asyncio.run(story(free))
+    asyncio.run(story(paid))
+    assert (free.calls, paid.calls) == (1, 0)

@@ -36,8 +36,6 @@ QUESTIONS = (
 )
 TEXTS = ("The bridge opens at noon for tall ships.", "The tower is painted green every spring.", "桥中午开放。")
 
-DRAFTS = (f"{TEXTS[0]} [1]", f"{TEXTS[1]} [1]", "It costs 7,777 dollars. [9]", "Who knows?", " ")
-
 
 @dataclass(frozen=True)
 class World:

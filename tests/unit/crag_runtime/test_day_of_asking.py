@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from crag_runtime.plan_rules import planned
 
+from crag_runtime.planning.plan_rules import planned
 from tests.agents import remember
 from tests.asking import ask, open_runtime
 from tests.fakes.evaluator import FakeEvaluator
