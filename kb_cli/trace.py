@@ -166,12 +166,13 @@ def _lines(record: AnswerRecord, evaluations: list[Evaluation], graded: Mapping[
         f"outcome   {record.outcome}{why}; evidence {record.verdict}",
         f"costs     {', '.join(f'{n} {key}' for key, n in _usage(record).items() if n) or 'none'}",
     ]
+    note = " (handed over)" if report.get("handed_over") else " (the other side)"
     parts = {
         "answer": (record.text or "(refused)").splitlines(),
         "path": [f"{s['node']:11} {s['why']}" for s in _objects(report.get("path"))],
         **_grades(evaluations, graded),
         "citations": [
-            f"[{n}] {c.url or c.source}{'' if c.supports else ' (the other side)'}  [{c.memory_id}]"
+            f"[{n}] {c.url or c.source}{'' if c.supports else note}  [{c.memory_id}]"
             for n, c in enumerate(record.citations, 1)
         ],
         "suppressed": [f"{s['reason']}: {s['source']}  [{s['memory_id']}]" for s in _objects(report.get("suppressed"))],

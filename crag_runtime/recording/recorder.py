@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kb.ledger.ledger import LedgerTx
     from kb.model import Instant, Memory
 
-ATTEMPTS = 2  # a memory may change between reading and writing it; then once more
+ATTEMPTS = 4  # others may set up the index, add the same page or key, or change a memory in between: each once
 CAUGHT_UP = 32  # write-backs that one answer makes up for, so that none waits for a long row of them
 
 
