@@ -69,8 +69,7 @@ def feedback(
     if as_json:
         render.emit_json(shown)
     elif not given.events:
-        can_credit = any(c.supports for c in record.citations)
-        render.say("this was counted already" if can_credit else "the answer cites nothing that could be credited")
+        render.say(_why_not(record, given))
     else:
         rows = [
             (m.id, m.standing.value, f"{before[m.id]:.3f} → {after[m.id]:.3f}", m.source)
@@ -89,6 +88,14 @@ def _confidences(memories: Memories, record: AnswerRecord) -> dict[MemoryId, flo
         cited = tx.memories.get([c.memory_id for c in record.citations])
     half_life = {m.id: memories.policies[m.source_class].half_life for m in cited.values()}
     return {m.id: effective(m.trust, now, half_life[m.id]) for m in cited.values()}
+
+
+def _why_not(record: AnswerRecord, given: Feedback) -> str:
+    """Return why feedback moved nothing."""
+    if given.rejected:
+        return "a person has rejected what it cites; that stands"
+    can_credit = any(c.supports for c in record.citations)
+    return "this was counted already" if can_credit else "the answer cites nothing that could be credited"
 
 
 def as_object(record: AnswerRecord, evaluations: list[Evaluation]) -> dict[str, Json]:
