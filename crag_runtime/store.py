@@ -15,6 +15,7 @@ from crag_runtime.freshness import best_of_each, freshness
 from crag_runtime.recording.findings import as_evidence
 from crag_runtime.recording.independence import root_of
 from crag_runtime.vectors import QuestionVectors
+from crag_runtime.words.entities import entities
 from kb.history import AnswerId, EdgeKind, EvidenceKind
 from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
 from kb.search import SearchRequest
@@ -205,7 +206,12 @@ class Store:
             records = tx.answers.latest(lookup.tenant, thread, limit, scope=lookup.scope)
             cited = {c.memory_id for r in records for c in r.citations}
             usable = {id_ for id_, m in tx.memories.get(cited).items() if self._may_use(m, lookup, at)}
-        return [_turn(record, usable) for record in reversed(records)]
+        turns: list[Turn] = []
+        said = ""  # what may be taken over: questions as they were asked, and quotes that still stand
+        for record in reversed(records):
+            turns.append(_turn(record, usable, said))
+            said = f"{said}\n{record.question}\n{turns[-1].answer}".casefold()
+        return turns
 
     def _request(self, query: str, lookup: Lookup) -> SearchRequest:
         return SearchRequest(
@@ -302,9 +308,12 @@ def dated(memory: Memory, now: Instant) -> Instant:
     return memory.valid_from if first is None else first.start
 
 
-def _turn(record: AnswerRecord, usable: Collection[MemoryId]) -> Turn:
+def _turn(record: AnswerRecord, usable: Collection[MemoryId], said: str) -> Turn:
+    """Return a turn; names that its question took over are left out when nothing that still stands has them."""
     quotes = [c.quote for c in record.citations if c.supports and c.quote and c.memory_id in usable]
-    question = str(record.report.get("question") or record.question)
+    whole = str(record.report.get("question") or record.question)
+    taken = (name.casefold() for name in entities(whole) if name.casefold() not in record.question.casefold())
+    question = whole if all(name in said for name in taken) else record.question
     return Turn(question=question, answer=" ".join(dict.fromkeys(quotes)), at=record.created_at)
 
 

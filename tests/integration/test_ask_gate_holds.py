@@ -172,17 +172,21 @@ def test_a_passage_in_another_script_is_kept_though_it_shares_no_word(tmp_path: 
 
 
 def test_a_follow_up_takes_nothing_over_from_what_may_not_speak_any_more(tmp_path: Path) -> None:
+    clock = FakeClock()
+
     async def story(memories: Memories) -> None:
         memory = noted(memories, "The Anping bridge was designed by Mallory Blackwood.")
         async with open_runtime(memories, tmp_path, evaluator=FakeEvaluator(default=0.9)) as runtime:
             first = await ask(runtime, "Who designed the Anping bridge?", thread="t")
             assert first.outcome is Outcome.ANSWERED
+            clock.advance(1000)
             second = await ask(runtime, "Where was he born?", thread="t")
             assert "Mallory Blackwood" in str(second.plan["question"])
             assert "“" not in str(second.plan["question"])
             changed(memories, memory, standing=Standing.QUARANTINED)
+            clock.advance(1000)
             third = await ask(runtime, "When was he born?", thread="t")
             assert "Mallory" not in str(third.plan)
 
-    with open_store(tmp_path / "data") as memories:
+    with open_store(tmp_path / "data", clock=clock) as memories:
         asyncio.run(story(memories))
