@@ -16,13 +16,13 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kb.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 MANIFEST = "manifest.json"
 _HASH_STEP = 1 << 20
@@ -115,7 +115,7 @@ def _build(folder: Path, recipe: Recipe, source: dict[str, Any]) -> None:
     for left_over in folder.parent.glob(f".{folder.name}.build-*"):  # of builders that were killed; we hold the lock
         shutil.rmtree(left_over, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.build-") as scratch:
-        new = folder.parent / scratch / "new"
+        new = Path(scratch) / "new"
         new.mkdir()
         files = {}
         for name, data in recipe.make(source["sha256"]).items():

@@ -36,6 +36,13 @@ def kitchen(tmp_path: Path) -> Kitchen:
     return Kitchen(tmp_path)
 
 
+def test_a_cache_may_be_named_relative_to_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    kitchen = Kitchen(Path("here"))
+    assert (kitchen.build().folder / "a").is_file()
+
+
 def test_files_are_made_once(kitchen: Kitchen) -> None:
     first, second = kitchen.build(), kitchen.build()
     assert first == second
