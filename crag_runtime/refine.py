@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crag_runtime.evidence import Evidence, Grade, ScoredStrip
 
 MASS = 0.98  # of the likelihood that a passage's kept strips must have together
-READ_MASS = 0.997  # that, where an evaluator has read: its likelihoods are sharper
+READ_MASS = 0.998  # that, where an evaluator has read: its likelihoods are sharper
 SHARE = 0.9  # of a passage's characters that is kept at most, its best strip apart
 READ_FROM = 0.3  # relevance of a window from which it matches without sharing a word
 LOWERED = 0.5  # factor on the relevance of a passage in which nothing matches
