@@ -85,7 +85,7 @@ def self_contained(question: str, turns: Sequence[Turn], today: Instant) -> Carr
     """
     question = question.strip()
     last = turns[-1] if turns else None
-    if last is None or not last.question.strip() or not question or len(question) > MAX_FOLLOW_UP:
+    if last is None or not last.question.strip() or not _bare(question) or len(question) > MAX_FOLLOW_UP:
         return Carried(question, "")
     if _WHY.match(question):
         joint = "：" if is_chinese(last.question) else ": "

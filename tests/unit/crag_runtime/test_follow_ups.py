@@ -115,3 +115,9 @@ TEXTS = st.one_of(
 def test_any_turn_and_question_can_be_read(asked, answer, question):
     whole, _ = self_contained(question, (Turn(question=asked, answer=answer, at=0),), TODAY)
     assert whole.strip() or not question.strip()
+
+
+@pytest.mark.parametrize("marks", [".", "。", "?!", "？"])
+def test_marks_alone_ask_nothing_and_stay_as_they_are(marks):
+    turn = Turn(question="Who painted the ceiling?", answer="", at=0)
+    assert self_contained(marks, (turn,), TODAY) == (marks, "")
