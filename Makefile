@@ -66,7 +66,8 @@ test: setup postgres redis  ## set up and run every test but the soak runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not soak" $(ARGS)
 
 soak: setup postgres redis  ## the long randomised runs: crashes, concurrency, full disks
-	$(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+	KB_TEST_EXPLORE=1 $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+	KB_TEST_EXPLORE=1 $(BIN)/python -m pytest tests/property $(ARGS)
 
 check: setup  ## lint, format, types, import rules, dead code, generated docs
 	$(BIN)/ruff check $(CODE)
