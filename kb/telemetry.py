@@ -70,6 +70,8 @@ class Metric(StrEnum):
     GRADES = "kb_grades_total"
     EVIDENCE_CONFIDENCE = "kb_evidence_confidence"
     CASCADE_SENT = "kb_cascade_sent_total"
+    CASCADE_SETTLED = "kb_cascade_settled_total"
+    CASCADE_AGREED = "kb_cascade_agreed_total"
     GRADE_CACHE_HITS = "kb_grade_cache_hits_total"
     GRADE_CACHE_MISSES = "kb_grade_cache_misses_total"
     WEB_DROPPED = "kb_web_results_dropped_total"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from crag_runtime.ports import Evaluator
 
 NAME = "cascade"
+LEAN = 0.5  # relevance from which an evaluator that is unsure leans to relevant
 UNCLEAR = frozenset({Label.AMBIGUOUS, Label.UNKNOWN})
 
 
@@ -78,6 +79,9 @@ class Cascade:
 
     def _merged(self, first: Grading, second: Grading) -> Grading:
         given = {grade.id: grade for grade in second.grades}
+        settled, same = agreement(first.grades, second.grades)
+        count(Metric.CASCADE_SETTLED, settled)
+        count(Metric.CASCADE_AGREED, same)
         kept = tuple(self._chosen(grade, given) for grade in first.grades)
         unknown = sum(g.label is Label.UNKNOWN for g in second.grades)
         note = f"{self._second.identity.name} could not grade {unknown} of {len(given)} passages" if unknown else ""
@@ -96,6 +100,17 @@ class Cascade:
         return replace(
             noted, strips=other.strips or grade.strips, answer=other.answer or (grade.answer if is_usable else "")
         )
+
+
+def agreement(first: Sequence[Grade], second: Sequence[Grade]) -> tuple[int, int]:
+    """Return how many passages the second settled, and on how many of them the first had leaned the same way.
+
+    To lean is a relevance of LEAN or more, for relevant, or below it. What either could not grade counts nowhere.
+    """
+    leaning = {g.id: g.relevance >= LEAN for g in first if g.relevance is not None}
+    clear = (Label.RELEVANT, Label.IRRELEVANT)
+    settled = [g for g in second if g.label in clear and g.id in leaning]
+    return len(settled), sum(leaning[g.id] == (g.label is Label.RELEVANT) for g in settled)
 
 
 def _noted(grade: Grade, note: str) -> Grade:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from crag_runtime.evaluators.cascade import Cascade
+from crag_runtime.evaluators.cascade import Cascade, agreement
 from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, ScoredStrip, TimeIntent, Usage
 from kb.errors import EvaluatorUnavailable, ModelUnavailable
 from tests.fakes.evaluator import FakeEvaluator
@@ -119,3 +119,15 @@ def test_identity_changes_with_either_side() -> None:
     one, two = FakeEvaluator(name="a"), FakeEvaluator(name="b")
     assert Cascade(one, two).identity.name == "cascade"
     assert Cascade(one, two).identity != Cascade(two, one).identity
+
+
+def test_agreement_is_of_what_both_could_say_something_about() -> None:
+    def grades(**relevances: float | None) -> list[Grade]:
+        def label(r: float | None) -> Label:
+            return Label.UNKNOWN if r is None else Label.RELEVANT if r >= 0.7 else Label.IRRELEVANT
+
+        return [Grade(id=id_, label=label(r), relevance=r) for id_, r in relevances.items()]
+
+    first = grades(up=0.6, down=0.4, torn=0.5, lost=None, left=0.6)
+    assert agreement(first, grades(up=0.9, down=0.1, torn=0.1, lost=0.9, left=None)) == (3, 2)
+    assert agreement(first, []) == (0, 0)
