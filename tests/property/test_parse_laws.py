@@ -78,9 +78,6 @@ def test_utf8_is_read_without_loss_and_in_one_form(text: str) -> None:
     assert decoded.text.count("\ufffd") <= text.count("\ufffd")
 
 
-FEWEST = 4  # Han characters from which statistics can tell encodings apart
-
-
 @given(
     st.text(
         alphabet="订单客户退货政策服务系统配置安装步骤确认的一是不了在人有我他这中大来上国。，\n",
@@ -89,7 +86,6 @@ FEWEST = 4  # Han characters from which statistics can tell encodings apart
     )
 )
 def test_common_chinese_survives_its_own_encodings(text: str) -> None:
-    assume(sum(c not in "。，\n" for c in text) >= FEWEST)  # marks and a single word are valid in several encodings
     for encoding in ("gb18030", "utf-16", "utf-8-sig", "utf-32"):
         data = text.encode(encoding)
         assume(encoding != "gb18030" or not is_utf8(data))  # a word or two can be both: then it is UTF-8
