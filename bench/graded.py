@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evidence import Asked, Evidence, Origin, QuestionType
+from kb.dates.periods import time_intent
 from kb.passages import embed_text
 
 if TYPE_CHECKING:

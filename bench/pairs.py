@@ -17,8 +17,8 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crag_runtime.words.strips import split
 from kb.terms import query_terms, terms
+from kb.words.strips import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, TimeIntent
+from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
 from crag_runtime.refine import refined
 from crag_runtime.threads import Threads
+from kb.dates.period import TimeIntent
 from kb.tokens import cl100k_count
 
 if TYPE_CHECKING:

@@ -29,6 +29,9 @@ def examined(settings: Settings, clock: Clock) -> Iterator[Check]:
 
     The chat model is called once; a web search only where it costs nothing.
     """
+    from crag_runtime.policy import applied  # noqa: PLC0415 - import what is used
+
+    settings = applied(settings)
     if settings.chat.model is not None:
         yield tried("chat model", lambda: asyncio.run(_chat(settings)), "see KB_CHAT__*; is the model served there?")
     if settings.search.provider != "none":

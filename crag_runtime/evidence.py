@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kb.dates.period import TimeIntent
 from kb.model import Instant, SourceClass
 
 if TYPE_CHECKING:
@@ -56,35 +57,6 @@ class Origin(StrEnum):
 
     MEMORY = "memory"
     WEB = "web"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
-    """A stretch of time that a text names: [start, end), and its words ("Q3 2024", "去年")."""
-
-    start: Instant
-    end: Instant
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeIntent:
-    """What a question wants of time.
-
-    Args:
-        is_current: it asks for the newest state (latest, now, 最新, 目前).
-        periods: periods it names, relative ones resolved against today.
-        as_of: an instant whose knowledge it asks for ("as of March 2024", 截至…): older versions are wanted.
-    """
-
-    is_current: bool = False
-    periods: tuple[Period, ...] = ()
-    as_of: Instant | None = None
-
-    @property
-    def is_time_sensitive(self) -> bool:
-        """Whether the answer depends on when it is asked."""
-        return self.is_current or bool(self.periods) or self.as_of is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

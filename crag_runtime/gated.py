@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crag_runtime.context_block import flagged
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evidence import Asked, Evidence, Finding, Label, QuestionType
 from crag_runtime.quoting import quoted
 from crag_runtime.recording.findings import as_evidence, finding_id
 from crag_runtime.searchers.dates import instant_of
 from crag_runtime.searchers.plain import plain_text
-from crag_runtime.words.shortened import shortened
+from kb.dates.periods import time_intent
 from kb.errors import DependencyError
 from kb.model import Scope
+from kb.words.shortened import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

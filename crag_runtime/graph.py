@@ -2,10 +2,17 @@
 
 begin → plan → retrieve → grade… → judge → refine → generate → check → write_back
                    ▲                 │        │         ▲ │ complaint, once     ▲
-                   └──── rewrite ◀───┤        └─ refuse ┼─┴─────────────────────┤
-                            ▲        ▼                  │  no evidence, or unsupported
-                    timeout └─ web ◀ approve            │
-                                └──▶ grade… → judge ────┘
+                   ├──── rewrite ◀───┤        └─ refuse ┼─┴─────────────────────┤
+                   │        ▲        │                  │  no evidence, or unsupported
+                   │ timeout│        ▼                  │
+                   │       web ◀ approve                │
+                   │        └──▶ grade… → judge ────────┤
+                   └───── human ◀────┤                  │
+                         backup ◀────┘                  │
+                            └──▶ grade… → judge ────────┘
+
+Below judge stand the remedies: which are tried, and in what order, is `ask.remedies`; one that cannot help leads on to
+the next.
 """
 
 from __future__ import annotations
@@ -21,11 +28,13 @@ from langgraph.types import RetryPolicy, Send
 from crag_runtime import routes
 from crag_runtime.deps import Deps
 from crag_runtime.nodes import approve as approving
+from crag_runtime.nodes import backup as backing_up
 from crag_runtime.nodes import begin as beginning
 from crag_runtime.nodes import check as checking
 from crag_runtime.nodes import generate as generating
 from crag_runtime.nodes import grade as grading
 from crag_runtime.nodes import hand_over as handing_over
+from crag_runtime.nodes import human as asking
 from crag_runtime.nodes import judge as judging
 from crag_runtime.nodes import plan as planning
 from crag_runtime.nodes import refine as refining
@@ -90,13 +99,21 @@ def _nodes(limits: Limits) -> list[tuple[NodeName, Node, Fallback | None]]:
             runtime.stream_writer({"void": True})  # a draft that was streamed is not the answer
         return await refusing.refuse(state, limits)
 
+    async def judge(state: RunState, runtime: Runtime[Deps]) -> Update:
+        return await judging.judge(state, runtime, limits)
+
+    async def human(state: RunState, runtime: Runtime[Deps]) -> Update:
+        return await asking.human(state, runtime, limits)
+
     return [
         (NodeName.BEGIN, beginning.begin, None),
         (NodeName.PLAN, planning.plan, planning.unplanned),
         (NodeName.RETRIEVE, retrieving.retrieve, retrieving.unretrieved),
         (NodeName.GRADE, grading.grade, grading.ungradable),
-        (NodeName.JUDGE, judging.judge, judging.unjudged),
+        (NodeName.JUDGE, judge, judging.unjudged),
         (NodeName.REWRITE, rewriting.rewrite, rewriting.unrewritten),
+        (NodeName.BACKUP, backing_up.backup, backing_up.unbacked),
+        (NodeName.HUMAN, human, asking.undecided),
         (NodeName.APPROVE, approving.approve, None),
         (NodeName.WEB, searching.web, searching.unsearched),
         (NodeName.REFINE, refining.refine, refining.unrefined),
@@ -123,9 +140,23 @@ def _connect(graph: StateGraph[RunState, Deps, RunState, RunState], limits: Limi
             graph.add_edge(start, target)
     for source, route, targets in (
         (n.RETRIEVE, fanned_out, (n.GRADE, n.JUDGE)),
-        (n.JUDGE, partial(routes.after_judge, limits=limits), (n.REFINE, n.REWRITE, n.APPROVE)),
-        (n.REWRITE, partial(after_rewrite, limits=limits), (n.RETRIEVE, n.WEB, n.APPROVE, n.REFINE, n.GRADE, n.JUDGE)),
-        (n.APPROVE, routes.after_approve, (n.WEB, n.REFINE)),
+        (n.JUDGE, partial(routes.after_judge, limits=limits), (n.REWRITE, n.BACKUP, n.APPROVE, n.HUMAN, n.REFINE)),
+        (
+            n.REWRITE,
+            partial(after_rewrite, limits=limits),
+            (n.RETRIEVE, n.WEB, n.BACKUP, n.APPROVE, n.HUMAN, n.REFINE, n.GRADE, n.JUDGE),
+        ),
+        (n.BACKUP, fanned_out, (n.GRADE, n.JUDGE)),
+        (
+            n.APPROVE,
+            partial(routes.after_approve, limits=limits),
+            (n.WEB, n.REWRITE, n.BACKUP, n.HUMAN, n.REFINE),
+        ),
+        (
+            n.HUMAN,
+            partial(routes.after_human, limits=limits),
+            (n.RETRIEVE, n.REWRITE, n.BACKUP, n.APPROVE, n.REFINE),
+        ),
         (n.WEB, after_web, (n.GRADE, n.JUDGE, n.REWRITE)),
         (n.REFINE, partial(routes.after_refine, limits=limits), (n.GENERATE, n.HAND_OVER, n.REFUSE)),
         (n.GENERATE, routes.after_generate, (n.CHECK, n.REFUSE)),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crag_runtime.checking.citing import numbering
-from crag_runtime.dates.almanac import day_of
+from crag_runtime.language import is_chinese
 from crag_runtime.quoting import instruction_like, quoted
-from crag_runtime.words.language import is_chinese
 from kb.chat import Message
+from kb.dates.almanac import day_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Label, Strip
 from crag_runtime.refining.likelihood import Reading, likelihoods
-from crag_runtime.words.strips import lexical_scores, split
 from kb.terms import Script, script_of, terms
+from kb.words.strips import lexical_scores, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,9 +15,12 @@ class RefusalReason(StrEnum):
     SEARCH_NOT_CONFIGURED = "search_not_configured"
     SEARCH_DECLINED = "search_declined"
     SEARCH_FAILED = "search_failed"
+    SEARCH_NOT_TIMELY = "search_not_timely"  # the web is for questions of time only, and this is none
     EVALUATOR_UNAVAILABLE = "evaluator_unavailable"
     INDEX_UNAVAILABLE = "index_unavailable"
     EMBEDDER_UNAVAILABLE = "embedder_unavailable"
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     MODEL_UNAVAILABLE = "model_unavailable"
     BUDGET_SPENT = "budget_spent"
+    PERSON_NEEDED = "person_needed"  # a person should decide with what was found, and nothing is kept to wait
+    PERSON_DECLINED = "person_declined"  # a person did not let what was found be used

@@ -125,14 +125,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A question that waits for a person: `resume` it by its thread.
+    """A question that waits for a person, before a search or with what was found: `resume` it by its thread.
 
     Args:
         answer_id: of the answer to come.
         thread: what to resume.
-        provider: who would search.
-        queries: what would be searched.
+        provider: who would search; "" where no search waits.
+        queries: what would be searched; where no search waits, the sub-questions that what was found does not settle.
         max_searches: at most so many searches, repeats included.
+        kind: what is decided on: a search, or the evidence that was found.
+        found: that evidence, the most relevant first, never its text: memory_id, source, url, title, label, relevance.
     """
 
     answer_id: AnswerId
@@ -140,6 +142,8 @@ class Waiting:
     provider: str
     queries: tuple[str, ...]
     max_searches: int
+    kind: str = "search"
+    found: tuple[Mapping[str, Json], ...] = ()
 
 
 def answer_of(state: RunState, evidence: Mapping[str, Evidence] | None) -> Answer:

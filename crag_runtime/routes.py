@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import ANOTHER_TIME
 from crag_runtime.evidence import Label, Outcome, Verdict
 from crag_runtime.refusal import RefusalReason
-from crag_runtime.state import NodeName, RunState
+from crag_runtime.remedies import DEFAULT_ORDER, NOT_TIMELY, Choice, Remedy, Shortage, next_remedy, obstacle
+from crag_runtime.state import NodeName, RunState, plan_of
+from kb.dates.periods import ANOTHER_TIME
 
 if TYPE_CHECKING:
+    from crag_runtime.policy import RuntimePolicy
     from crag_runtime.state import Graded
 
 MAX_ATTEMPTS = 2  # drafts: the first, and one more after a complaint
@@ -24,11 +26,29 @@ class Limits:
     searches: int
     has_search: bool
     writes: bool = True  # False: the caller's own model writes the answer from the evidence
+    remedies: tuple[Remedy, ...] = DEFAULT_ORDER
+    backup_tenant: str = ""  # the second source; "" for none
+    only_timely: bool = False  # the web is for questions of time only
+    waits: bool = False  # whether a question can wait for a person who decides with what was found
 
 
-def is_settled(state: RunState) -> bool:
-    """Return whether every sub-question has all it needs."""
-    return bool(state["verdicts"]) and all(v == Verdict.CORRECT for v in state["verdicts"])
+def limits_of(policy: RuntimePolicy, *, has_search: bool, waits: bool) -> Limits:
+    """Return the limits of a policy.
+
+    Args:
+        policy: how the runtime works.
+        has_search: whether there is a web search.
+        waits: whether a question that waits outlives this process.
+    """
+    return Limits(
+        rewrites=policy.budgets.rewrites,
+        searches=policy.budgets.searches,
+        has_search=has_search,
+        remedies=policy.remedies,
+        backup_tenant=policy.backup_tenant,
+        only_timely=policy.only_timely,
+        waits=waits,
+    )
 
 
 def open_subs(state: RunState) -> list[int]:
@@ -36,24 +56,52 @@ def open_subs(state: RunState) -> list[int]:
     return [sub for sub, verdict in enumerate(state["verdicts"]) if verdict != Verdict.CORRECT]
 
 
-def may_search(state: RunState, limits: Limits) -> bool:
-    """Return whether the web may be asked: never because something failed, never twice in one question.
+def shortage_of(state: RunState, limits: Limits, *, is_wordless: bool = False) -> Shortage:
+    """Return what the question lacks and what it has had.
 
     What a stand-in could not find, the evaluator that failed might have seen: that is no reason to pay. A question
     that is narrowed to sources or documents is asked of nobody else, and today's web does not know the past.
+
+    Args:
+        state: after a verdict.
+        limits: what correction may do.
+        is_wordless: whether the rewriter has just found no other words.
     """
     at = state.get("at")
-    is_narrowed = bool(state.get("sources") or state.get("doc_ids"))
-    return (
-        limits.has_search
-        and not is_narrowed
-        and (at is None or at >= state["asked_at"])
-        and not state["faults"]
-        and not is_graded_by_stand_in(state)
-        and not state["approval"]
-        and state["searches"] < limits.searches
-        and state["verdict"] != Verdict.UNKNOWN
+    had = {
+        Remedy.REWRITE: state["rewrites"] > 0,
+        Remedy.BACKUP: state.get("is_backed_up", False),
+        Remedy.WEB: bool(state["approval"]),
+        Remedy.HUMAN: bool(state.get("person", "")),
+    }
+    return Shortage(
+        verdict=Verdict(state["verdict"] or Verdict.UNKNOWN),
+        tried=frozenset(remedy for remedy, is_tried in had.items() if is_tried),
+        faults=frozenset(state["faults"]),
+        rewrites=limits.rewrites - state["rewrites"],
+        searches=limits.searches - state["searches"],
+        has_backup=limits.backup_tenant not in ("", state["tenant"]),
+        has_search=limits.has_search,
+        is_wordless=is_wordless,
+        is_narrowed=bool(state.get("sources") or state.get("doc_ids")),
+        is_past=at is not None and at < state["asked_at"],
+        is_by_stand_in=is_graded_by_stand_in(state),
+        is_too_timeless=limits.only_timely and not plan_of(state).time.is_time_sensitive,
     )
+
+
+def correction(state: RunState, limits: Limits, *, is_wordless: bool = False) -> Choice:
+    """Return the next remedy of a question, and why; none for one that is settled or cannot be helped."""
+    return next_remedy(limits.remedies, shortage_of(state, limits, is_wordless=is_wordless))
+
+
+_LEADS_TO = {
+    None: NodeName.REFINE,
+    Remedy.REWRITE: NodeName.REWRITE,
+    Remedy.BACKUP: NodeName.BACKUP,
+    Remedy.WEB: NodeName.APPROVE,
+    Remedy.HUMAN: NodeName.HUMAN,
+}
 
 
 def is_graded_by_stand_in(state: RunState) -> bool:
@@ -62,12 +110,8 @@ def is_graded_by_stand_in(state: RunState) -> bool:
 
 
 def after_judge(state: RunState, limits: Limits) -> NodeName:
-    """Return the next node once the verdict is known: local correction comes before the web."""
-    if is_settled(state) or state["faults"] or state["verdict"] == Verdict.UNKNOWN:
-        return NodeName.REFINE
-    if state["rewrites"] < limits.rewrites and not state["approval"]:
-        return NodeName.REWRITE
-    return NodeName.APPROVE if may_search(state, limits) else NodeName.REFINE
+    """Return the next node once the verdict is known: the next remedy, or an end with what there is."""
+    return _LEADS_TO[correction(state, limits).remedy]
 
 
 def after_rewrite(state: RunState, limits: Limits) -> NodeName:
@@ -76,12 +120,19 @@ def after_rewrite(state: RunState, limits: Limits) -> NodeName:
         return NodeName.WEB
     if any(state["queries"]):
         return NodeName.RETRIEVE
-    return NodeName.APPROVE if may_search(state, limits) else NodeName.REFINE
+    return _LEADS_TO[correction(state, limits, is_wordless=True).remedy]
 
 
-def after_approve(state: RunState) -> NodeName:
+def after_approve(state: RunState, limits: Limits) -> NodeName:
     """Return the next node once a person, or the policy, has decided on the search."""
-    return NodeName.REFINE if state["approval"] == "declined" else NodeName.WEB
+    return _LEADS_TO[correction(state, limits).remedy] if state["approval"] == "declined" else NodeName.WEB
+
+
+def after_human(state: RunState, limits: Limits) -> NodeName:
+    """Return the next node once a person has decided with what was found, or nobody could be waited for."""
+    if state["person"] == "needed":
+        return _LEADS_TO[correction(state, limits).remedy]
+    return NodeName.RETRIEVE if state["person"] == "edited" else NodeName.REFINE
 
 
 def after_refine(state: RunState, limits: Limits) -> NodeName:
@@ -147,17 +198,38 @@ def reasons_of(state: RunState, limits: Limits) -> list[RefusalReason]:
     reasons = [_FAULTS[fault] for fault in state["faults"] if fault in _FAULTS]
     if state["complaint"] and "model" not in state["faults"]:
         reasons.append(RefusalReason.NOT_SUPPORTED)
-    elif not reasons:
+    elif not reasons and state.get("person") != "declined":
         reasons.append(_why_nothing(state))
+    person = _PERSONS.get(state.get("person", ""), [])
+    if state.get("person") == "declined":
+        return [*reasons, *person, *_why_no_web(state, limits)]
+    return [*reasons, *_why_no_web(state, limits), *person]
+
+
+def shortfalls_of(state: RunState, outcome: Outcome) -> list[str]:
+    """Return the reasons that an answer which is not whole owes to a person, or to nobody's being there."""
+    if outcome is Outcome.ANSWERED:
+        return []
+    return [reason.value for reason in _PERSONS.get(state.get("person", ""), [])]
+
+
+_PERSONS = {"needed": [RefusalReason.PERSON_NEEDED], "declined": [RefusalReason.PERSON_DECLINED]}
+
+
+def _why_no_web(state: RunState, limits: Limits) -> list[RefusalReason]:
+    """Return why the web did not help; nothing where something else is why the question failed."""
     if state["approval"] == "declined":
-        reasons.append(RefusalReason.SEARCH_DECLINED)
-    elif "search" in state["faults"]:
-        reasons.append(RefusalReason.SEARCH_FAILED)
-    elif limits.has_search and is_graded_by_stand_in(state) and not state["complaint"] and not state["faults"]:
-        reasons.append(RefusalReason.EVALUATOR_UNAVAILABLE)  # why the web was not asked
-    elif not limits.has_search and not state["complaint"] and not state["faults"]:
-        reasons.append(RefusalReason.SEARCH_NOT_CONFIGURED)
-    return reasons
+        return [RefusalReason.SEARCH_DECLINED]
+    if "search" in state["faults"]:
+        return [RefusalReason.SEARCH_FAILED]
+    if state["complaint"] or state["faults"] or Remedy.WEB not in limits.remedies:
+        return []
+    if not limits.has_search:
+        return [RefusalReason.SEARCH_NOT_CONFIGURED]
+    if is_graded_by_stand_in(state):
+        return [RefusalReason.EVALUATOR_UNAVAILABLE]
+    is_timeless = obstacle(Remedy.WEB, shortage_of(state, limits)) == NOT_TIMELY
+    return [RefusalReason.SEARCH_NOT_TIMELY] if is_timeless else []
 
 
 def _why_nothing(state: RunState) -> RefusalReason:

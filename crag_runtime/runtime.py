@@ -248,7 +248,12 @@ class CragRuntime:
         if ids:
             try:
                 evidence = await deps.threads.call(
-                    deps.store.evidence, ids, findings_of(state), tenant=state["tenant"], now=state["asked_at"]
+                    deps.store.evidence,
+                    ids,
+                    findings_of(state),
+                    tenant=state["tenant"],
+                    now=state["asked_at"],
+                    backup=deps.policy.backup_tenant,
                 )
             except DependencyError as error:
                 evidence = None
@@ -320,9 +325,11 @@ def _waiting(asked: Mapping[str, Any], state: RunState, thread: str) -> Waiting:
     return Waiting(
         answer_id=AnswerId(state["answer_id"]),
         thread=thread,
-        provider=asked["provider"],
         queries=tuple(asked["queries"]),
-        max_searches=asked["max_searches"],
+        provider=asked.get("provider", ""),
+        max_searches=asked.get("max_searches", 0),
+        kind="search" if "provider" in asked else "evidence",
+        found=tuple(asked.get("found", ())),
     )
 
 

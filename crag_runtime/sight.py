@@ -23,4 +23,5 @@ def lookup_of(state: RunState | GradeInput, policy: RuntimePolicy) -> Lookup:
         at=state.get("as_of") if at is None else at,
         sources=tuple(state.get("sources", [])),
         doc_ids=tuple(state.get("doc_ids", [])),
+        backup=policy.backup_tenant,
     )

@@ -25,6 +25,8 @@ class NodeName(StrEnum):
     GRADE = "grade"
     JUDGE = "judge"
     REWRITE = "rewrite"
+    BACKUP = "backup"
+    HUMAN = "human"
     APPROVE = "approve"
     WEB = "web"
     REFINE = "refine"
@@ -136,6 +138,9 @@ class Update(TypedDict, total=False):
     searched: list[str]
     web_queries: list[dict[str, Json]]  # {sub, query}
     approval: str  # "", approved, declined, not_needed
+    is_backed_up: bool  # the second source was asked
+    borrowed: list[str]  # ids of its memories: they are read and cited, and nothing is written about them
+    person: str  # "", needed, approved, edited, declined: what a person decided with what was found
     is_retry: bool  # the last web search timed out and is to be repeated once, in other words
     outcome: str
     text: str
@@ -192,6 +197,9 @@ TRANSIENT: dict[str, Any] = {
     "searched": [],
     "web_queries": [],
     "approval": "",
+    "is_backed_up": False,
+    "borrowed": [],
+    "person": "",
     "is_retry": False,
     "outcome": "",
     "text": "",

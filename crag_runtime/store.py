@@ -6,20 +6,20 @@ reported by id and reason alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import periods_in
 from crag_runtime.evidence import Evidence, Origin, Turn
 from crag_runtime.freshness import best_of_each, freshness
 from crag_runtime.recording.findings import as_evidence
-from crag_runtime.recording.independence import root_of
 from crag_runtime.vectors import QuestionVectors
-from crag_runtime.words.entities import entities
+from kb.dates.periods import periods_in
 from kb.history import AnswerId, EdgeKind, EvidenceKind
+from kb.independence import root_of
 from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
 from kb.search import SearchRequest
 from kb.trust import effective, passes
+from kb.words.entities import entities
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -55,6 +55,8 @@ class Lookup:
         sources: source URIs allowed; empty for all.
         doc_ids: documents allowed; empty for all.
         explain: whether to report what the gate stopped.
+        backup: another tenant whose memories may be looked at, those of everybody in it alone; "" for none. It is never
+            retrieved from along with the tenant's own.
     """
 
     tenant: str
@@ -65,6 +67,15 @@ class Lookup:
     sources: tuple[str, ...] = ()
     doc_ids: tuple[str, ...] = ()
     explain: bool = True
+    backup: str = ""
+
+
+def of_backup(lookup: Lookup) -> Lookup:
+    """Return the lookup in the second source: under the same gate, of what everybody in it may see.
+
+    What the gate stops there is none of the asker's business, so that it is not reported.
+    """
+    return replace(lookup, tenant=lookup.backup, scope=Scope(), explain=False, backup="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +109,7 @@ class Store:
             IndexUnavailable, LedgerUnavailable, EmbedderUnavailable: nothing can be retrieved now.
             EmbedderChanged, IndexOutdated: not before the index is rebuilt.
         """
+        lookup = replace(lookup, backup="")  # an answer-key leads to the tenant's own
         vectors, embedded = self.vectors.of(queries)
         passages: list[tuple[tuple[str, float], ...]] = []
         stopped: dict[MemoryId, Suppressed] = {}
@@ -134,7 +146,13 @@ class Store:
         return self._as_evidence(may, vectors, candidates, findings, at)
 
     def evidence(
-        self, candidates: Mapping[str, float], findings: Mapping[str, Finding], *, tenant: str, now: Instant
+        self,
+        candidates: Mapping[str, float],
+        findings: Mapping[str, Finding],
+        *,
+        tenant: str,
+        now: Instant,
+        backup: str = "",
     ) -> dict[str, Evidence]:
         """Return what stands behind ids, for showing it; ids that are gone, or another tenant's, are absent.
 
@@ -143,9 +161,10 @@ class Store:
             findings: web findings by the id they will have as memories.
             tenant: whose.
             now: the instant of the question.
+            backup: another tenant, of which what everybody in it may see is shown too; "" for none.
         """
         memories, vectors = self._loaded(candidates, findings)
-        own = {id_: m for id_, m in memories.items() if m.tenant == tenant}
+        own = {id_: m for id_, m in memories.items() if m.tenant == tenant or _is_of_backup(m, backup)}
         return self._as_evidence(own, vectors, candidates, findings, now)
 
     def screened(self, ids: Iterable[str], lookup: Lookup) -> Screened:
@@ -251,15 +270,11 @@ class Store:
         return [(m.id, max(likeness.values()) * self._freshness(m, at)) for m in usable]
 
     def _may_use(self, memory: Memory, lookup: Lookup, at: Instant) -> bool:
-        scope, wanted = memory.scope, lookup.scope
         return (
-            memory.tenant == lookup.tenant
+            (_is_in_scope(memory, lookup) or _is_of_backup(memory, lookup.backup))
             and memory.kind is not Kind.ANSWER
             and memory.standing in _STANDINGS[lookup.at is not None and at < self.memories.clock.now()]
             and memory.valid_from <= at < memory.valid_to
-            and scope.agent in ("", wanted.agent)
-            and scope.user in ("", wanted.user)
-            and scope.conversation in ("", wanted.conversation)
             and (not lookup.sources or memory.source in lookup.sources)
             and (not lookup.doc_ids or memory.doc_id in lookup.doc_ids)
             and passes(memory.trust, lookup.gate, at, self.memories.policies[memory.source_class].half_life)
@@ -298,6 +313,21 @@ class Store:
             score=score,
             vector=vector,
         )
+
+
+def _is_in_scope(memory: Memory, lookup: Lookup) -> bool:
+    scope, wanted = memory.scope, lookup.scope
+    return (
+        memory.tenant == lookup.tenant
+        and scope.agent in ("", wanted.agent)
+        and scope.user in ("", wanted.user)
+        and scope.conversation in ("", wanted.conversation)
+    )
+
+
+def _is_of_backup(memory: Memory, backup: str) -> bool:
+    """Return whether a memory is reference material of the second source: for everybody there, and so for the asker."""
+    return bool(backup) and memory.tenant == backup and memory.scope == Scope()
 
 
 def dated(memory: Memory, now: Instant) -> Instant:

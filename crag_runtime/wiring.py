@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from crag_runtime.deps import Deps
-from crag_runtime.policy import policy_of
-from crag_runtime.routes import Limits
+from crag_runtime.policy import applied, policy_of
+from crag_runtime.remedies import Remedy
+from crag_runtime.routes import limits_of
 from crag_runtime.spending import BudgetedChat, Spending
 from crag_runtime.threads import Threads
 from kb.tokens import cl100k_count
@@ -62,21 +63,22 @@ async def _wired(
     from crag_runtime.runtime import CragRuntime as Runtime  # noqa: PLC0415
     from crag_runtime.runtime import Graphs  # noqa: PLC0415
 
+    settings = applied(settings)
     deps = _deps(settings, memories, pool, stack, is_warm=is_warm)
     policy = deps.policy
-    has_search = deps.search is not None
-    limits = Limits(rewrites=policy.budgets.rewrites, searches=policy.budgets.searches, has_search=has_search)
+    is_lasting = settings.ask.checkpointer != "none"
+    limits = limits_of(policy, has_search=deps.search is not None, waits=is_lasting)
     needs_one = deps.search is not None and deps.search.is_paid
     checkpointer = await stack.enter_async_context(open_checkpointer(settings, needs_one=needs_one))
     runtime = Runtime(
         deps,
         Graphs(
             answering=build_graph(limits, node_seconds=policy.node_seconds, checkpointer=checkpointer),
-            gathering=build_graph(replace(limits, writes=False), node_seconds=policy.node_seconds),
+            gathering=build_graph(replace(limits, writes=False, waits=False), node_seconds=policy.node_seconds),
         ),
         checkpointer=checkpointer,
         durability=settings.ask.durability,
-        is_lasting=settings.ask.checkpointer != "none",
+        is_lasting=is_lasting,
     )
     stack.push_async_callback(runtime.aclose)
     return runtime
@@ -95,7 +97,7 @@ def _deps(settings: Settings, memories: Memories, pool: Threads, stack: AsyncExi
     chat = None if opened is None else BudgetedChat(opened, spending)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
-    search = open_search(settings, pool)
+    search = open_search(settings, pool) if Remedy.WEB in policy.remedies else None
     store = Store(memories)
     if is_warm:
         store.vectors.of(["warm"])

@@ -5,6 +5,7 @@
     ├── InputError             the caller must change the request          exit 2
     │   ├── UnknownMemory
     │   ├── UnknownAnswer
+    │   ├── UnknownSweep
     │   └── DocumentError      one document cannot be read or stored       (run exits 3)
     ├── DependencyError        an outside service failed; retryable        exit 4
     │   ├── LedgerUnavailable
@@ -16,7 +17,9 @@
     ├── Refused                a guard said no                             exit 5
     │   ├── MassDelete
     │   ├── EmbedderChanged
-    │   └── IndexOutdated
+    │   ├── IndexOutdated
+    │   ├── StalePlan
+    │   └── UnsafePolicy
     ├── Locked                 another run holds the lock                  exit 75
     └── IntegrityError         stored data breaks an invariant             exit 1
         └── StaleRevision
@@ -77,6 +80,12 @@ class UnknownAnswer(InputError):  # noqa: N818
     """There is no answer with this id."""
 
     hint = "the id is printed with every answer, and is `answer_id` in `kb ask --json`"
+
+
+class UnknownSweep(InputError):  # noqa: N818
+    """There is no sweep with this id."""
+
+    hint = "`kb govern history` shows ids"
 
 
 class FailureCode(StrEnum):
@@ -198,6 +207,22 @@ class IndexOutdated(Refused):
     """The index was built with another schema than this version of kb uses."""
 
     hint = "`kb reindex` builds it anew from the ledger, without embedding again"
+
+
+class StalePlan(Refused):
+    """What a plan was made for has moved since, or an undo would overwrite what changed since."""
+
+    hint = "make it anew with `kb govern plan JOB`"
+
+    def __init__(self, message: str = "", *, hint: str = "", moved: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.moved = moved  # ids of the memories, or keys of the rows
+
+
+class UnsafePolicy(Refused):
+    """The policy would empty a tenant, or cannot work."""
+
+    hint = "`kb govern policy check` shows the forecast; `kb govern forecast --policy FILE` tries another"
 
 
 class Locked(KbError):  # noqa: N818

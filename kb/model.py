@@ -96,6 +96,7 @@ class Trust:
     verified: bool = False
     verified_at: Instant | None = None
     strength: float = 4.0  # weight of the prior; grows with evidence, at most 20
+    shown: float | None = None  # confidence that the row's metadata tells other readers; None: c0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,8 @@ class Memory:
     trust: Trust
     standing: Standing = Standing.ACTIVE
     standing_reason: str = ""
+    pinned: bool = False  # a person wants it kept: never pruned
+    contested: bool = False  # another live memory says otherwise, and nobody has settled it
     doc_id: DocumentId | None = None
     passage: Passage = field(default_factory=Passage)
     scope: Scope = field(default_factory=Scope)

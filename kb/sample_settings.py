@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, SecretStr
 
 from kb.settings import AskSettings, ChatSettings, IngestSettings, Settings, WebSearchSettings
+from kb.settings_governance import GovernSettings, JobsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
 
-_TABLES = ("ingest", "chat", "search", "ask", "trust", "sources")
+_TABLES = ("ingest", "chat", "search", "ask", "govern", "jobs", "trust", "sources")
 _PLAIN: dict[str, type[BaseModel]] = {
     "ingest": IngestSettings,
     "chat": ChatSettings,
     "search": WebSearchSettings,
     "ask": AskSettings,
+    "govern": GovernSettings,
+    "jobs": JobsSettings,
 }
+_NESTED = ("thresholds", "classes", "tenants")  # tables of their own
 _HEAD = """\
 # kb settings. Order of precedence: command-line flag > KB_* environment variable > this file > user config > default.
 # Every line shows the default; remove the leading `#` from what you change.
@@ -32,7 +36,17 @@ _THRESHOLDS = """
 # [ask.thresholds.factual]
 # lower = unset
 # upper = unset
-# gate = unset"""
+# gate = unset
+# min_sources = unset"""
+_RULES = """
+# Rules per source class, per tenant, and per tenant and class; unset: as [govern] says.
+# [govern.classes.web]
+# prune_below = unset
+# prune_after_days = unset
+# restore_days = unset
+# [govern.tenants.acme]
+# prune_below = unset
+# promote_witnesses = unset"""
 _SOURCES = """
 # Folders to keep in step: `kb ingest` without a path syncs them all.
 # [[sources]]
@@ -51,9 +65,9 @@ def commented_toml() -> str:
     for table, model in _PLAIN.items():
         lines += ["", f"# [{table}]"]
         for name, field in model.model_fields.items():
-            if name != "thresholds":
+            if name not in _NESTED:
                 lines += _setting(name, field)
-    lines += [_THRESHOLDS]
+    lines += [_THRESHOLDS, _RULES]
     lines += list(_trust())
     return "\n".join(lines) + "\n" + _SOURCES
 

@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from kb.errors import ConfigError
 from kb.model import SourceClass
+from kb.settings_governance import GovernSettings, JobsSettings
 from kb.trust import MAX_DAYS, MIN_HALF_LIFE_DAYS, TrustPolicy
 
 PROJECT_FILE = "kb.toml"
@@ -105,6 +106,10 @@ class WebSearchSettings(BaseModel):
     approve: Literal["ask", "always", "never"] = Field(
         default="ask", description="whether a paid search needs a person: ask, always do it, never do it"
     )
+    only_when: Literal["needed", "timely"] = Field(
+        default="needed",
+        description="needed: whenever the store does not suffice; timely: then, and only for questions of time",
+    )
 
 
 class ThresholdSettings(BaseModel):
@@ -114,17 +119,31 @@ class ThresholdSettings(BaseModel):
     lower: float | None = Field(default=None, ge=0, le=1)
     upper: float | None = Field(default=None, ge=0, le=1)
     gate: float | None = Field(default=None, ge=0, le=1)
+    min_sources: int | None = Field(default=None, ge=1, le=10)
 
 
 class AskSettings(BaseModel):
     """The Corrective-RAG runtime."""
 
     model_config = ConfigDict(extra="forbid")
+    preset: Literal["fast", "balanced", "strict"] = Field(
+        default="balanced", description="values for what is set nowhere: cheapest, the defaults, or most certain"
+    )
     evaluator: Literal["auto", "fast", "reader", "llm", "cascade"] = Field(
         default="auto", description="who grades; auto: cascade with a chat model, else reader"
     )
     k: int = Field(default=5, ge=1, le=50, description="passages graded per sub-question")
     min_sources: int = Field(default=1, ge=1, le=10, description="independent sources a correct verdict needs")
+    remedies: list[str] = Field(
+        default=["rewrite", "web"],
+        description="what is tried when evidence does not suffice, in this order: rewrite, backup, web, human",
+    )
+    backup_tenant: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="tenant that the remedy backup looks in; read, never written",
+    )
     max_rewrites: int = Field(default=1, ge=0, le=3, description="rewrites per question")
     max_searches: int = Field(default=2, ge=0, le=10, description="web searches per question")
     max_llm_calls: int = Field(default=24, ge=0, description="chat calls per question")
@@ -193,6 +212,8 @@ class Settings(BaseSettings):
     chat: ChatSettings = ChatSettings()
     search: WebSearchSettings = WebSearchSettings()
     ask: AskSettings = AskSettings()
+    govern: GovernSettings = GovernSettings()
+    jobs: JobsSettings = JobsSettings()
     trust: dict[SourceClass, ClassSettings] = Field(default_factory=dict)
     sources: list[SourceSettings] = Field(default_factory=list)
 

@@ -74,6 +74,7 @@ class Metric(StrEnum):
     CASCADE_AGREED = "kb_cascade_agreed_total"
     GRADE_CACHE_HITS = "kb_grade_cache_hits_total"
     GRADE_CACHE_MISSES = "kb_grade_cache_misses_total"
+    DRIFT_CHECKS = "kb_drift_checks_total"
     WEB_DROPPED = "kb_web_results_dropped_total"
     SEARCH_SECONDS = "kb_search_seconds"
     REQUESTS = "crag_requests_total"

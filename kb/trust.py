@@ -31,6 +31,8 @@ MAX_STRENGTH = 20.0
 MAX_DAYS = 36_500  # a century: longer is never, and would leave the range of instants
 MIN_HALF_LIFE_DAYS = 0.001  # shorter than a minute or two, nothing would be retrieved twice
 PRIOR_STRENGTH = 4.0
+SHOWN_LEVELS = 1000  # thousandths: what other readers are told is this fine
+_ROUNDING = 1e-9  # 0.29 * 1000 is a hair below 290
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,7 @@ def gate_clauses(gate: float, now: Instant, policies: Mapping[SourceClass, Trust
 def renewed(trust: Trust, now: Instant, half_life: float) -> Trust:
     """Return the trust of a memory whose source still holds it: its undecayed c0, anchored at `now` or at its hold."""
     anchor = max(trust.anchor, now)
-    return replace(trust, anchor=anchor, birth=birth_of(trust.confidence, anchor, half_life))
+    return replace(trust, anchor=anchor, birth=birth_of(trust.confidence, anchor, half_life), shown=None)
 
 
 def is_renewal_due(trust: Trust, gate: float, now: Instant, half_life: float) -> bool:
@@ -212,4 +214,16 @@ def after_evidence(trust: Trust, weights: Sequence[float], now: Instant, half_li
         anchor=anchor,
         birth=birth_of(confidence, anchor, half_life),
         strength=min(s + total, MAX_STRENGTH),
+        shown=None,
     )
+
+
+def shown_level(trust: Trust) -> int:
+    """Return the confidence that a row's metadata tells other readers, in thousandths, rounded down: never too high."""
+    shown = trust.confidence if trust.shown is None else min(trust.shown, trust.confidence)
+    return int(shown * SHOWN_LEVELS + _ROUNDING)
+
+
+def shown_confidence(trust: Trust) -> float:
+    """Return the confidence that a row's metadata tells other readers, in [0, 1]."""
+    return trust.confidence if trust.shown is None else shown_level(trust) / SHOWN_LEVELS

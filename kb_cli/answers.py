@@ -21,12 +21,15 @@ WAYS_OUT = {
     "search_not_configured": "to have the web searched, set provider under [search] in kb.toml",
     "search_declined": "ask again and approve the search, or give --approve always",
     "search_failed": "ask again later; `kb doctor` checks the web search",
+    "search_not_timely": "name the time that is meant, or set only_when to needed under [search] in kb.toml",
     "evaluator_unavailable": "`kb doctor` checks the evaluator; `--evaluator fast` needs no model",
     "index_unavailable": "ask again later; `kb doctor` checks the index",
     "embedder_unavailable": "ask again later; `kb doctor` checks the embedder",
     "ledger_unavailable": "ask again later; `kb doctor` checks the ledger",
     "model_unavailable": "ask again later; `kb doctor` checks the chat model",
     "budget_spent": "raise max_llm_calls or max_searches under [ask] in kb.toml, or ask for less at once",
+    "person_needed": "set checkpointer under [ask] in kb.toml and ask again: it waits for a decision then",
+    "person_declined": "ask in other words, or bring in what answers it with `kb ingest` or `kb memory add`",
 }
 
 
@@ -112,25 +115,43 @@ def waiting_lines(waiting: Waiting, go_on: str = "") -> list[str]:
     """Return what a person must know to decide.
 
     Args:
-        waiting: the search that waits.
+        waiting: the search, or the evidence, that waits.
         go_on: the command that decides later; "" where nothing is kept for later.
     """
+    decide = [f"decide: {go_on}"] if go_on else []
+    if waiting.kind == "evidence":
+        return [
+            "what was found does not suffice; a person decides whether it is used:",
+            *(f"   {query}" for query in waiting.queries),
+            *(_found(each) for each in waiting.found),
+            *([] if waiting.found else ["nothing relevant was found; `edit` looks for other words"]),
+            *decide,
+        ]
     most = f"{waiting.max_searches} {_plural('search', waiting.max_searches)} at most"
     return [
         f"the knowledge base does not cover it; {waiting.provider} would be asked, {most}:",
         *(f"   {query}" for query in waiting.queries),
-        *([f"decide: {go_on}"] if go_on else []),
+        *decide,
     ]
+
+
+def _found(passage: Mapping[str, Json]) -> str:
+    relevance = passage["relevance"]
+    worth = "not graded" if relevance is None else f"{passage['label']}, relevance {float(str(relevance)):.2f}"
+    title = f"{passage['title']}, " if passage["title"] else ""
+    return f"found: {title}{passage['url'] or passage['source']}: {worth}  [{passage['memory_id']}]"
 
 
 def waiting_json(waiting: Waiting, *, is_kept: bool) -> dict[str, Json]:
     """Return it under the stable keys of docs/reference/json.md."""
     return {
         "outcome": "waiting",
+        "kind": waiting.kind,
         "answer_id": waiting.answer_id,
         "thread": waiting.thread,
         "provider": waiting.provider,
         "queries": list(waiting.queries),
         "max_searches": waiting.max_searches,
+        "found": [dict(each) for each in waiting.found],
         "resumable": is_kept,
     }

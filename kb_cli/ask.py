@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 EvaluatorOption = StrEnum("EvaluatorOption", ["AUTO", "FAST", "READER", "LLM", "CASCADE"])
+PresetOption = StrEnum("PresetOption", ["FAST", "BALANCED", "STRICT"])
 ApproveOption = StrEnum("ApproveOption", ["ASK", "ALWAYS", "NEVER"])
 DecideOption = StrEnum("DecideOption", ["APPROVE", "DECLINE", "EDIT"])
 
@@ -37,16 +38,19 @@ Stream = Annotated[
 ]
 Thread = Annotated[str, typer.Option("--thread", help="Conversation that it belongs to.")]
 EvaluatorName = Annotated[EvaluatorOption | None, typer.Option("--evaluator", help="Who grades.")]
+PresetName = Annotated[
+    PresetOption | None, typer.Option("--preset", help="Values for what is set nowhere: fast, balanced or strict.")
+]
 Approve = Annotated[ApproveOption | None, typer.Option("--approve", help="Who decides on a paid web search.")]
 Documents = Annotated[list[str] | None, typer.Option("--document", help="Only this document's id; repeatable.")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the question on --thread that waits, or that was cut off.")
 ]
-Decide = Annotated[DecideOption | None, typer.Option("--decide", help="With --resume: the decision on the search.")]
+Decide = Annotated[DecideOption | None, typer.Option("--decide", help="With --resume: the decision on what waits.")]
 AnswerOption = Annotated[
     str, typer.Option("--answer", help="With --resume: id of the answer decided on, lest it be a newer question's.")
 ]
-Query = Annotated[str, typer.Option("--query", help="With --decide edit: the words to search instead.")]
+Query = Annotated[str, typer.Option("--query", help="With --decide edit: the words to look for instead.")]
 
 AWAY = ("_unavailable", "search_failed")  # endings of the reasons that a later try may mend
 
@@ -57,6 +61,7 @@ def ask(
     thread: Thread = "",
     tenant: Tenant = None,
     evaluator: EvaluatorName = None,
+    preset: PresetName = None,
     approve: Approve = None,
     at: At = None,
     user: User = "",
@@ -83,7 +88,8 @@ def ask(
         approve="" if approve is None else approve.value,
     )
     _check(question, thread, narrowed, said, is_resumed=resume)
-    settings = settings_of(tenant=tenant, ask=None if evaluator is None else {"evaluator": evaluator.value})
+    chosen = {name: option.value for name, option in (("evaluator", evaluator), ("preset", preset)) if option}
+    settings = settings_of(tenant=tenant, ask=chosen or None)
     scope = Scope(agent=agent, user=user, conversation=conversation)
     show = Show(as_json=as_json, is_streaming=stream)
     if resume:
@@ -194,7 +200,7 @@ async def _resumed(settings: Settings, place: Place, said: Said, show: Show) -> 
 
 
 async def _decided(runtime: CragRuntime, place: Place, result: Answer | Waiting, show: Show) -> None:
-    """Let the person at the terminal decide on searches that wait; show the end, and leave with its exit code."""
+    """Let the person at the terminal decide on what waits; show the end, and leave with its exit code."""
     from crag_runtime.result import Answer
     from kb.errors import ExitCode
 
@@ -234,7 +240,7 @@ def _decision(waiting: Waiting) -> Said:
     render.tell(*waiting_lines(waiting))
     kept = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        said = typer.prompt("approve, decline, or other words to search for", default="decline", err=True).strip()
+        said = typer.prompt("approve, decline, or other words to look for", default="decline", err=True).strip()
     finally:
         signal.signal(signal.SIGINT, kept)
     return Said(decision=said) if said in ("approve", "decline") else Said(decision="edit", query=said)

@@ -17,7 +17,7 @@ from crag_runtime.policy import Budgets, RuntimePolicy
 from crag_runtime.recording.recorder import Recorder
 from crag_runtime.recording.spool import Spool
 from crag_runtime.result import Answer, AskRequest
-from crag_runtime.routes import Limits
+from crag_runtime.routes import limits_of
 from crag_runtime.runtime import CragRuntime, Graphs
 from crag_runtime.store import Store
 from crag_runtime.threads import Threads
@@ -77,18 +77,18 @@ async def open_runtime(
     deps = Deps(**{**given, **parts})  # type: ignore[arg-type] # each checked by the tests that use it
     if checkpointer is None and deps.search is not None and deps.search.is_paid:
         checkpointer = InMemorySaver()
-    graphs = _graphs(deps, checkpointer)
+    graphs = _graphs(deps, checkpointer, waits=is_lasting)
     runtime = CragRuntime(deps, graphs, checkpointer=checkpointer, durability=durability, is_lasting=is_lasting)
     async with aclosing(threads), aclosing(runtime):
         yield runtime
 
 
-def _graphs(deps: Deps, checkpointer: Any) -> Graphs:
-    budgets, seconds = deps.policy.budgets, deps.policy.node_seconds
-    limits = Limits(rewrites=budgets.rewrites, searches=budgets.searches, has_search=deps.search is not None)
+def _graphs(deps: Deps, checkpointer: Any, *, waits: bool) -> Graphs:
+    seconds = deps.policy.node_seconds
+    limits = limits_of(deps.policy, has_search=deps.search is not None, waits=waits)
     return Graphs(
         answering=build_graph(limits, node_seconds=seconds, checkpointer=checkpointer),
-        gathering=build_graph(replace(limits, writes=False), node_seconds=seconds),
+        gathering=build_graph(replace(limits, writes=False, waits=False), node_seconds=seconds),
     )
 
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from crag_runtime.calibrating.calibration import FEW, calibrated
-from crag_runtime.dates import periods
-from crag_runtime.evidence import Asked, Evidence, Origin
+from crag_runtime.calibrating.grading import graded_pairs
 from kb.errors import InputError
-from kb.passages import embed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from crag_runtime.calibrating.calibration import Calibration
+    from crag_runtime.calibrating.grading import Bench
     from crag_runtime.calibrating.labelled import LabelledPair
-    from crag_runtime.ports import Evaluator, EvaluatorIdentity
-    from crag_runtime.threads import Threads
+    from crag_runtime.ports import EvaluatorIdentity
     from kb.model import Instant, Json
-    from kb.ports import Embedder, Vector
-
-BATCH = 64  # texts embedded at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +58,13 @@ def toml_lines(report: CalibrationReport) -> str:
 
 
 async def calibrate(
-    evaluator: Evaluator,
-    embedder: Embedder | None,
-    pairs: Sequence[LabelledPair],
-    threads: Threads,
-    now: Instant,
-    progress: Callable[[int, int], None],
+    bench: Bench, pairs: Sequence[LabelledPair], now: Instant, progress: Callable[[int, int], None]
 ) -> CalibrationReport:
     """Return how the evaluator grades the pairs, and the thresholds that follow.
 
     Args:
-        evaluator: graded with as it is; its own thresholds do not matter.
-        embedder: embeds what an evaluator may look at; None leaves vectors out.
+        bench: who grades; its own thresholds do not matter.
         pairs: of both labels.
-        threads: run the embedder.
         now: the instant of asking.
         progress: called with how many pairs are done, and of how many.
 
@@ -86,65 +73,12 @@ async def calibrate(
         EvaluatorUnavailable, ModelUnavailable, EmbedderUnavailable: as from the parts.
     """
     _check(pairs)
-    progress(0, len(pairs))
-    known: list[tuple[LabelledPair, float]] = []
-    done = 0
-    ordered = sorted(enumerate(pairs), key=lambda p: (p[1].question, p[1].type, p[0]))
-    for _, group in groupby(ordered, key=lambda p: (p[1].question, p[1].type)):
-        own = list(group)
-        for start in range(0, len(own), BATCH):
-            batch = own[start : start + BATCH]
-            known += await _graded(evaluator, embedder, batch, threads, now)
-            done += len(batch)
-            progress(done, len(pairs))
-    return _report(evaluator.identity, known, len(pairs) - len(known))
-
-
-async def _graded(
-    evaluator: Evaluator,
-    embedder: Embedder | None,
-    batch: Sequence[tuple[int, LabelledPair]],
-    threads: Threads,
-    now: Instant,
-) -> list[tuple[LabelledPair, float]]:
-    """Return those of one question's pairs that got a relevance, with it."""
-    question, kind = batch[0][1].question, batch[0][1].type
-    vector, vectors = await threads.call(_embedded, embedder, question, [pair for _, pair in batch])
-    asked = Asked(
-        question=question,
-        type=kind,
-        time=periods.time_intent(question, now),
-        today=now,
-        tenant="calibration",
-        vector=vector,
-    )
-    evidence = [_evidence(i, pair, v) for (i, pair), v in zip(batch, vectors, strict=True)]
-    grading = await evaluator.grade(asked, evidence)
-    if grading.degraded:  # somebody else graded, whose relevances say nothing of this evaluator
-        return []
-    graded = zip(batch, grading.grades, strict=True)
-    return [(pair, grade.relevance) for (_, pair), grade in graded if grade.relevance is not None]
-
-
-def _embedded(
-    embedder: Embedder | None, question: str, pairs: Sequence[LabelledPair]
-) -> tuple[Vector | None, Sequence[Vector | None]]:
-    if embedder is None:
-        return None, [None] * len(pairs)
-    vectors = embedder.passages([embed_text(pair.title, (), pair.passage) for pair in pairs])
-    return embedder.queries([question])[0], list(vectors)
-
-
-def _evidence(number: int, pair: LabelledPair, vector: Vector | None) -> Evidence:
-    return Evidence(
-        id=f"pair-{number}",
-        origin=Origin.MEMORY,
-        text=pair.passage,
-        title=pair.title,
-        dated=pair.dated,
-        confidence=1.0,
-        vector=vector,
-    )
+    graded = await graded_pairs(bench, pairs, now, progress)
+    known = [(g.pair, g.relevance) for g in graded if g.relevance is not None]
+    errors = [g.error for g in graded if g.error is not None]
+    if not known and errors:
+        raise errors[0]
+    return _report(bench.evaluator.identity, known, len(pairs) - len(known))
 
 
 def _report(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from crag_runtime.calibrating.lines import read_lines
 from crag_runtime.evidence import QuestionType
-from kb.errors import InputError
+from kb.ids import ID_LENGTH, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from crag_runtime.calibrating.lines import Line
     from kb.model import Instant
 
 FORM = (
@@ -31,6 +32,7 @@ class LabelledPair:
         type: of question.
         title: of the passage's document.
         dated: when the passage was published; None when unknown.
+        line: of the file it was read from; 0 for none. Two pairs are equal wherever they stand.
     """
 
     question: str
@@ -39,6 +41,17 @@ class LabelledPair:
     type: QuestionType = QuestionType.FACTUAL
     title: str = ""
     dated: Instant | None = None
+    line: int = field(default=0, compare=False)
+
+    @property
+    def passage_key(self) -> str:
+        """Identity of the passage with its title and date."""
+        return digest("pair", self.passage, self.title, str(self.dated))[:ID_LENGTH]
+
+    @property
+    def key(self) -> str:
+        """Identity of what is graded: question, its type, and passage; the label is no part of it."""
+        return digest("pair", self.question, self.type.value, self.passage_key)[:ID_LENGTH]
 
 
 def read_pairs(path: Path) -> list[LabelledPair]:
@@ -47,66 +60,32 @@ def read_pairs(path: Path) -> list[LabelledPair]:
     Raises:
         InputError: the file cannot be read, or a line is not a labelled pair; the message says which and why.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
-    lines = text.replace("\r\n", "\n").split("\n")
-    return [_pair(line, f"{path.name}:{number}") for number, line in enumerate(lines, start=1) if line.strip()]
+    return [_pair(line) for line in read_lines(path, FORM)]
 
 
-def _pair(line: str, where: str) -> LabelledPair:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON: {error}", hint=FORM) from error
-    except RecursionError as error:
-        raise InputError(f"{where}: not a labelled pair: nested too deeply", hint=FORM) from error
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: not a JSON object", hint=FORM)
-    missing = [key for key in ("question", "passage", "relevant") if key not in row]
-    if missing:
-        raise InputError(f"{where}: {', '.join(missing)} missing", hint=FORM)
-    if not isinstance(row["relevant"], bool):
-        raise InputError(f"{where}: relevant must be true or false", hint=FORM)
+def _pair(line: Line) -> LabelledPair:
+    line.need("question", "passage", "relevant")
     return LabelledPair(
-        question=_text(row, "question", where),
-        passage=_text(row, "passage", where),
-        relevant=row["relevant"],
-        type=_type(row.get("type"), where),
-        title=_text(row, "title", where) if row.get("title") else "",
-        dated=_instant(row.get("date"), where),
+        question=line.text("question"),
+        passage=line.text("passage"),
+        relevant=line.truth("relevant"),
+        type=line.kind() or QuestionType.FACTUAL,
+        title=line.text("title") if line.row.get("title") else "",
+        dated=_instant(line),
+        line=line.number,
     )
 
 
-def _text(row: dict[str, Any], key: str, where: str) -> str:
-    value = row[key]
-    if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: {key} must be text that is not empty", hint=FORM)
-    return value.encode("utf-8", "replace").decode("utf-8")  # JSON can name half characters; nothing downstream can
-
-
-def _type(value: object, where: str) -> QuestionType:
-    if value is None:
-        return QuestionType.FACTUAL
-    try:
-        return QuestionType(str(value))
-    except ValueError as error:
-        known = ", ".join(QuestionType)
-        raise InputError(f"{where}: type {value!r} is none of {known}", hint=FORM) from error
-
-
-def _instant(value: object, where: str) -> Instant | None:
+def _instant(line: Line) -> Instant | None:
     """Return an ISO date or date-time as an instant; without a zone it is UTC."""
+    value = line.row.get("date")
     if value is None or value == "":
         return None
     try:
         at = datetime.fromisoformat(str(value))
     except ValueError as error:
-        raise InputError(f"{where}: date {value!r} is no ISO date such as 2024-09-30", hint=FORM) from error
+        raise line.fault(f"date {value!r} is no ISO date such as 2024-09-30") from error
     try:
         return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (OverflowError, ValueError) as error:
-        raise InputError(f"{where}: date {value!r} is out of range", hint=FORM) from error
+        raise line.fault(f"date {value!r} is out of range") from error

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 from crag_runtime.checking.support import content, names
-from crag_runtime.words.figures import figures
+from kb.words.figures import figures
 
 
 class Wanted(StrEnum):

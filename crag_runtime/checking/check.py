@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from crag_runtime.checking.answering import declining, gives
 from crag_runtime.checking.citing import Part, pieces
 from crag_runtime.checking.support import content, grounds_of, has_verbatim, lacking, names, quotes
-from crag_runtime.dates.almanac import day_of
 from crag_runtime.evidence import Checked
-from crag_runtime.words.figures import figures
-from crag_runtime.words.language import Phrase, both
+from crag_runtime.language import Phrase, both
+from kb.dates.almanac import day_of
+from kb.words.figures import figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

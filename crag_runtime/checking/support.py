@@ -13,14 +13,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.almanac import day_of
 from crag_runtime.quoting import unquoted
-from crag_runtime.words.entities import entities
-from crag_runtime.words.figures import Date, Figures, Quantity, figures
-from crag_runtime.words.polarity import Polarity, are_opposed, polarity
-from crag_runtime.words.strips import split, stop_terms
 from kb.boundaries import clauses
+from kb.dates.almanac import day_of
 from kb.terms import Script, query_terms, script_of, terms
+from kb.words.entities import entities
+from kb.words.figures import Date, Figures, Quantity, figures
+from kb.words.polarity import Polarity, are_opposed, polarity
+from kb.words.strips import split, stop_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

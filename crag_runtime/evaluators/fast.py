@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import ANOTHER_TIME
 from crag_runtime.evaluators.coefficients import coefficients
 from crag_runtime.evaluators.features import cosine_of, features_of, is_cross_script, query_of
 from crag_runtime.evidence import Grade, Label, Usage
 from crag_runtime.ports import EvaluatorIdentity, Grading
 from crag_runtime.verdict import label_of
+from kb.dates.periods import ANOTHER_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

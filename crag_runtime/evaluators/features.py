@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates import periods
-from crag_runtime.words.strips import split, stop_terms
+from kb.dates import periods
 from kb.terms import Script, script_of, terms
+from kb.words.strips import split, stop_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from crag_runtime.evidence import Asked, Evidence, Period
+    from crag_runtime.evidence import Asked, Evidence
+    from kb.dates.period import Period
     from kb.ports import Vector
 
 MAX_CHARACTERS = 8_000  # of a passage that are looked at; a memory has a quarter of it

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from crag_runtime.checking.answering import Wanted, gives, wanted_by
 from crag_runtime.evaluators.coefficients import coefficients
 from crag_runtime.evaluators.features import NAME_RARITY
-from crag_runtime.words.entities import entities, same
-from crag_runtime.words.strips import split
 from kb.terms import Script, query_terms, script_of, terms
+from kb.words.entities import entities, same
+from kb.words.strips import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,13 @@ import hashlib
 import threading
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import ANOTHER_TIME, mismatched
 from crag_runtime.evaluators.objections import has_its_code, is_misfit, missing_names
 from crag_runtime.evaluators.reader_adapter import described
 from crag_runtime.evaluators.reader_model import FORMAT, ReaderModel
 from crag_runtime.evidence import Grade, Label, QuestionType, ScoredStrip, Usage
 from crag_runtime.ports import EvaluatorIdentity, Grading
 from crag_runtime.verdict import Thresholds, label_of
+from kb.dates.periods import ANOTHER_TIME, mismatched
 from kb.errors import EmbedderUnavailable, EvaluatorUnavailable
 
 if TYPE_CHECKING:

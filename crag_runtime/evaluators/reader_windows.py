@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crag_runtime.words.strips import lexical_scores, split
+from kb.words.strips import lexical_scores, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

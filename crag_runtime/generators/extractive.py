@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from crag_runtime.checking.support import content
-from crag_runtime.dates.almanac import day_of
 from crag_runtime.evidence import Citation, Draft, Label
 from crag_runtime.generators.quotation import fenced, inert, inline, is_block
+from crag_runtime.language import Phrase, is_chinese, said
 from crag_runtime.refining.preference import preferred
-from crag_runtime.words.language import Phrase, is_chinese, said
-from crag_runtime.words.strips import lexical_scores, split
+from kb.dates.almanac import day_of
 from kb.terms import terms
+from kb.words.strips import lexical_scores, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,10 +10,10 @@ from crag_runtime.checking.support import grounds_of, has_verbatim, lacking, quo
 from crag_runtime.evidence import Citation, Draft, Usage
 from crag_runtime.generators.extractive import not_covered, side_line
 from crag_runtime.generators.quotation import inert
+from crag_runtime.language import Phrase, is_chinese, said
 from crag_runtime.prompts import answer_messages
-from crag_runtime.words.language import Phrase, is_chinese, said
-from crag_runtime.words.strips import lexical_scores
 from kb.errors import Fault, ModelUnavailable
+from kb.words.strips import lexical_scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

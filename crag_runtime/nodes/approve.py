@@ -19,7 +19,7 @@ MAX_WORDS = 400  # characters of an edited search
 
 
 async def approve(state: RunState, runtime: Runtime[Deps]) -> Update:
-    """Return the decision. A question waits here, across restarts, when a person must decide."""
+    """Return the decision on a search. A question waits here, across restarts, when a person must decide."""
     search, policy = runtime.context.search, runtime.context.policy
     queries: list[dict[str, Json]] = [{"sub": sub, "query": state["tried"][sub][-1]} for sub in open_subs(state)]
     assert search is not None

@@ -8,7 +8,7 @@ from crag_runtime.checking.check import checked
 from crag_runtime.codec import restored
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Draft
-from crag_runtime.routes import MAX_ATTEMPTS, outcome_of
+from crag_runtime.routes import MAX_ATTEMPTS, outcome_of, shortfalls_of
 from crag_runtime.state import NodeName, RunState, Update, step
 from crag_runtime.task import read_task
 
@@ -32,6 +32,7 @@ def _checked(state: RunState, deps: Deps) -> Update:
             "complaint": "",
             "outcome": outcome.value,
             "text": draft.text,
+            "reasons": shortfalls_of(state, outcome),
             "path": step(NodeName.CHECK, f"supported: {outcome.value}"),
         }
     complaint = result.complaint or "it does not answer the question"

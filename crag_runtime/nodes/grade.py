@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
 from crag_runtime.codec import plain, restored
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Asked, Finding, Grade, Label, Usage
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, GradeInput, Update, plan_of, spent
+from kb.dates.periods import time_intent
 from kb.errors import ModelUnavailable
 from kb.telemetry import Metric, count, observe
 

@@ -8,7 +8,7 @@ from crag_runtime.codec import plain
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Citation, Draft
 from crag_runtime.recording.learned import CALLER
-from crag_runtime.routes import outcome_of
+from crag_runtime.routes import outcome_of, shortfalls_of
 from crag_runtime.state import NodeName, RunState, Update, step
 
 
@@ -23,6 +23,7 @@ async def hand_over(state: RunState, runtime: Runtime[Deps]) -> Update:  # noqa:
     return {
         "outcome": outcome.value,
         "text": "",
+        "reasons": shortfalls_of(state, outcome),
         "draft": plain(Draft(text="", citations=citations, generator=CALLER)),
         "path": step(NodeName.HAND_OVER, f"{len(ids)} passages: {outcome.value}"),
     }

@@ -15,7 +15,11 @@ async def plan(state: RunState, runtime: Runtime[Deps]) -> Update:
     """Return one to three sub-questions, the question's type and its time intent."""
     deps = runtime.context
     whose = Lookup(
-        tenant=state["tenant"], k=deps.policy.k, gate=deps.policy.gate[QuestionType.FACTUAL], scope=scope_of(state)
+        tenant=state["tenant"],
+        k=deps.policy.k,
+        gate=deps.policy.gate[QuestionType.FACTUAL],
+        scope=scope_of(state),
+        backup=deps.policy.backup_tenant,
     )
     turns = await deps.threads.call(deps.store.turns, whose, state.get("thread", ""))
     planned, usage, fell_back = await deps.planner.plan(state["question"], turns, state["asked_at"])

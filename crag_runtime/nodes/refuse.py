@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Outcome
+from crag_runtime.language import refusal
 from crag_runtime.routes import reasons_of
 from crag_runtime.state import NodeName, RunState, Update, step
-from crag_runtime.words.language import refusal
 
 if TYPE_CHECKING:
     from crag_runtime.routes import Limits

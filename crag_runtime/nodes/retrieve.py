@@ -24,7 +24,7 @@ async def retrieve(state: RunState, runtime: Runtime[Deps]) -> Update:
     deps = runtime.context
     subs = [sub for sub, query in enumerate(state["queries"]) if query]
     found, as_of = await deps.threads.call(_found, state, [state["queries"][sub] for sub in subs], deps)
-    candidates = _merged(state["candidates"], subs, found)
+    candidates = merged(state["candidates"], subs, found)
     new = len(candidates) - len(state["candidates"])
     suppressed = _suppressed(state["suppressed"], found.suppressed, {c["id"] for c in candidates})
     gate = deps.policy.gate[plan_of(state).type]
@@ -56,7 +56,7 @@ def _found(state: RunState, queries: list[str], deps: Deps) -> tuple[Retrieved, 
     return deps.store.retrieve(queries, lookup), state["as_of"]
 
 
-def _merged(known: list[Candidate], subs: list[int], found: Retrieved) -> list[Candidate]:
+def merged(known: list[Candidate], subs: list[int], found: Retrieved) -> list[Candidate]:
     """Return old and new passages, each (sub-question, id) once with its best score."""
     merged = {(c["sub"], c["id"]): c for c in known}
     for sub, passages in zip(subs, found.passages, strict=True):

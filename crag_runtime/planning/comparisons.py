@@ -8,8 +8,8 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import periods_in
-from crag_runtime.words.entities import words_of
+from kb.dates.periods import periods_in
+from kb.words.entities import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from crag_runtime.dates.almanac import day_of
-from crag_runtime.dates.mentions import mentions
+from crag_runtime.language import is_chinese
 from crag_runtime.planning.question_parts import in_period, with_subject
 from crag_runtime.planning.topics import has_own_topic, phrase, subjects
-from crag_runtime.words.entities import entities, same
-from crag_runtime.words.language import is_chinese
+from kb.dates.almanac import day_of
+from kb.dates.mentions import mentions
+from kb.words.entities import entities, same
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crag_runtime.dates.mentions import Mention
     from crag_runtime.evidence import Turn
+    from kb.dates.mentions import Mention
     from kb.model import Instant
 
 MAX_FOLLOW_UP = 400  # characters; who writes more says what it is about

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import time_intent
+from crag_runtime.language import is_chinese
 from crag_runtime.planning.question_parts import MAX_PARTS
 from crag_runtime.planning.rewrite import adds, keeps, one_line
-from crag_runtime.words.entities import entities, same
-from crag_runtime.words.language import is_chinese
+from kb.dates.periods import time_intent
+from kb.words.entities import entities, same
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

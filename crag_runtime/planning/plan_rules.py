@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evidence import Plan
 from crag_runtime.planning.follow_ups import self_contained
 from crag_runtime.planning.question_parts import sub_questions
 from crag_runtime.planning.question_types import question_type
+from kb.dates.periods import time_intent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

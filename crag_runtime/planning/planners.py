@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
-from crag_runtime.dates.almanac import day_of
 from crag_runtime.evidence import Plan, QuestionType, Usage
 from crag_runtime.planning.plan_check import Proposal, checked
 from crag_runtime.planning.plan_rules import planned
 from crag_runtime.quoting import quoted
 from kb.chat import Message
+from kb.dates.almanac import day_of
 from kb.errors import ModelUnavailable
 
 if TYPE_CHECKING:

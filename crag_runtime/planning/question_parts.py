@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.mentions import mentions
+from crag_runtime.language import is_chinese
 from crag_runtime.planning.comparisons import compared, held_together, let_go
 from crag_runtime.planning.topics import has_own_topic, subjects
-from crag_runtime.words.entities import entities
-from crag_runtime.words.language import is_chinese
+from kb.dates.mentions import mentions
+from kb.words.entities import entities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,12 +12,12 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from crag_runtime.dates.mentions import mentions
-from crag_runtime.dates.period_words import absolute, resolved
-from crag_runtime.dates.periods import periods_in
+from crag_runtime.language import is_chinese
 from crag_runtime.planning.topics import phrase
-from crag_runtime.words.entities import entities, same
-from crag_runtime.words.language import is_chinese
+from kb.dates.mentions import mentions
+from kb.dates.period_words import absolute, resolved
+from kb.dates.periods import periods_in
+from kb.words.entities import entities, same
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

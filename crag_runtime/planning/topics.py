@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from importlib.resources import files
 
-from crag_runtime.words.entities import entities
-from crag_runtime.words.language import is_chinese
+from crag_runtime.language import is_chinese
+from kb.words.entities import entities
 
 MAX_TOPIC_WORDS = 7
 _HEADS = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.recording.evidence_rules import changed_by, feedback_events, is_rejected
+from crag_runtime.recording.evidence_rules import feedback_events
 from kb.errors import StaleRevision, UnknownAnswer
+from kb.evidence_rules import changed_by, is_rejected
 
 if TYPE_CHECKING:
     from kb.history import AnswerId, AnswerRecord, EvidenceEvent
@@ -79,7 +80,8 @@ def _given(
     now = memories.clock.now()
     events = feedback_events(record, is_good=is_good, only=only, by=by, now=now)
     with memories.ledger.write() as tx:
-        known = tx.memories.get([e.memory_id for e in events])
+        found = tx.memories.get([e.memory_id for e in events])
+        known = {id_: memory for id_, memory in found.items() if memory.tenant == tenant}
         history = {id_: tx.evidence.of_memory(id_) for id_ in known}
         rejected = tuple(id_ for id_, memory in known.items() if is_rejected(memory, history[id_]))
         new = tx.evidence.add([e for e in events if e.memory_id in known and e.memory_id not in rejected])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Evidence, Origin
-from crag_runtime.searchers.addresses import canonical_url, host_of, registrable
 from crag_runtime.searchers.normal import TEXT_CHARS, asked_query
-from crag_runtime.words.shortened import shortened
+from kb.addresses import canonical_url, host_of, registrable
 from kb.ids import embed_hash, web_id
 from kb.model import Kind, Memory, Passage, SourceClass, Standing
 from kb.passages import embed_text
 from kb.trust import TrustPolicy, prior
+from kb.words.shortened import shortened
 
 if TYPE_CHECKING:
     from crag_runtime.evidence import Finding

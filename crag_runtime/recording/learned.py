@@ -43,7 +43,7 @@ class Learned:
         outcome, verdict: how it ended.
         citations: by number.
         evaluations: grades of memories and findings.
-        retrieved, relevant: memory ids, for utility.
+        retrieved, relevant: ids of the tenant's own memories, for utility.
         findings: from the web, to be quarantined.
         agreements, conflicts: among relevant evidence, where they may move confidence at all: the question is about
             now, it was answered or shows a conflict, and nothing failed on the way.
@@ -85,6 +85,7 @@ def learned_of(state: RunState, now: Instant) -> Learned:
     draft = restored(Draft, state["draft"]) if state["draft"] else None
     by_id = {f["id"]: f for f in state["found"]}
     findings = findings_of(state)
+    borrowed = set(state.get("borrowed", []))
     verdict = Verdict(state["verdict"]) if state["verdict"] else Verdict.UNKNOWN
     has_evidence = _has_evidence(state, outcome)
     report = report_of(state)
@@ -101,8 +102,8 @@ def learned_of(state: RunState, now: Instant) -> Learned:
         verdict=verdict,
         citations=draft.citations if draft and not is_refused else (),
         evaluations=tuple(_evaluation(state, g, now) for g in state["grades"] if g["rev"] or g["grade"]["id"] in by_id),
-        retrieved=tuple(dict.fromkeys(MemoryId(c["id"]) for c in state["candidates"])),
-        relevant=_relevant(state, set(by_id)),
+        retrieved=tuple(dict.fromkeys(MemoryId(c["id"]) for c in state["candidates"] if c["id"] not in borrowed)),
+        relevant=_relevant(state, {*by_id, *borrowed}),
         findings=tuple(SearchedFor(id=id_, finding=f, query=by_id[id_]["query"]) for id_, f in findings.items()),
         agreements=_agreements(state) if has_evidence else (),
         conflicts=_conflicts(state) if has_evidence else (),
@@ -200,6 +201,6 @@ def _evaluation(state: RunState, graded: Graded, now: Instant) -> Evaluation:
     )
 
 
-def _relevant(state: RunState, web: set[str]) -> tuple[MemoryId, ...]:
+def _relevant(state: RunState, foreign: set[str]) -> tuple[MemoryId, ...]:
     ids = (str(g["grade"]["id"]) for g in state["grades"] if g["grade"]["label"] == Label.RELEVANT)
-    return tuple(dict.fromkeys(MemoryId(id_) for id_ in ids if id_ not in web))
+    return tuple(dict.fromkeys(MemoryId(id_) for id_ in ids if id_ not in foreign))

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crag_runtime.codec import plain, restored
-from crag_runtime.recording.evidence_rules import HANDED_OVER, Party, changed_by, corroboration, party_of
+from crag_runtime.recording.evidence_rules import HANDED_OVER, Party, corroboration, party_of
 from crag_runtime.recording.findings import finding_memory
 from crag_runtime.recording.keys import answer_key
 from crag_runtime.recording.learned import Learned
 from crag_runtime.recording.written import answer_record, cited_edges, edge, found_edges, is_storable
 from kb.errors import InputError, IntegrityError, KbError, StaleRevision
+from kb.evidence_rules import changed_by
 from kb.history import AnswerId, EdgeKind
 from kb.log import get_logger
 from kb.model import MemoryId, SourceClass
@@ -158,7 +159,8 @@ class Recorder:
             tx.evaluations.add(learned.evaluations)
             is_handed_over = learned.report.get(HANDED_OVER) is True
             cited = [] if is_handed_over else [c.memory_id for c in record.citations if c.memory_id in there]
-            tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=cited, now=learned.at)
+            own = [id_ for id_ in cited if there[id_].tenant == learned.tenant]
+            tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=own, now=learned.at)
             new = {id_: m for id_, m in made.stored.items() if id_ not in known}
             added = self._added(tx, new, made.key)
             tx.lineage.add([*cited_edges(learned, cited), *found_edges(learned, there, self._provider)])

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.almanac import DAY_MS
-from crag_runtime.dates.mentions import mentions
+from kb.dates.almanac import DAY_MS
+from kb.dates.mentions import mentions
 
 if TYPE_CHECKING:
-    from crag_runtime.evidence import Evidence, Period, TimeIntent
+    from crag_runtime.evidence import Evidence
+    from kb.dates.period import Period, TimeIntent
     from kb.model import Instant
 
 

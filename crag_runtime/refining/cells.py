@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.words.strips import lexical_scores, question_terms
-from crag_runtime.words.wanted_units import units_wanted
 from kb.terms import terms
+from kb.words.strips import lexical_scores, question_terms
+from kb.words.wanted_units import units_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

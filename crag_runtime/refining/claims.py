@@ -12,18 +12,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from crag_runtime.checking.answering import Wanted, wanted_by
-from crag_runtime.dates.almanac import day_of
-from crag_runtime.dates.flat_text import flat
-from crag_runtime.dates.mentions import mentions
-from crag_runtime.words.polarity import polarity
-from crag_runtime.words.quantities import Quantity, quantities_of
-from crag_runtime.words.strips import lexical_scores, split
+from kb.dates.almanac import day_of
+from kb.dates.flat_text import flat
+from kb.dates.mentions import mentions
 from kb.terms import terms
+from kb.words.polarity import polarity
+from kb.words.quantities import Quantity, quantities_of
+from kb.words.strips import lexical_scores, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from crag_runtime.evidence import Period
+    from kb.dates.period import Period
     from kb.model import Instant
 
 MAX_NAME = 8  # terms of a name; longer spans are clauses

@@ -12,20 +12,21 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.almanac import DAY_MS
-from crag_runtime.dates.mentions import DAWN, mentions
-from crag_runtime.dates.periods import mismatched, overlaps
 from crag_runtime.evidence import Conflict, Label, Origin, Side
 from crag_runtime.refining.bygone import ended, wants_now
 from crag_runtime.refining.claims import Claim, ClaimKind, all_values, claims_of, fits, name_of, same_value
 from crag_runtime.refining.subjects import Subject, are_same, subject_of
-from crag_runtime.words.polarity import are_opposed, polarity
+from kb.dates.almanac import DAY_MS
+from kb.dates.mentions import DAWN, mentions
+from kb.dates.periods import mismatched, overlaps
 from kb.terms import Script, script_of, terms
+from kb.words.polarity import are_opposed, polarity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from crag_runtime.evidence import Evidence, Excerpt, Period, TimeIntent
+    from crag_runtime.evidence import Evidence, Excerpt
+    from kb.dates.period import Period, TimeIntent
     from kb.model import Instant
 
 RATE_RATIO = 3.0  # a value with a rate ("a year") and one without are compared only if they are this close

@@ -12,8 +12,8 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from crag_runtime.checking.answering import Wanted, wanted_by
-from crag_runtime.words.strips import coverage, question_terms
 from kb.terms import terms
+from kb.words.strips import coverage, question_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,21 +10,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.mentions import mentions
 from crag_runtime.refining.cells import cell_of, is_row, likeliest_row, rows_of
-from crag_runtime.words.entities import entities
-from crag_runtime.words.polarity import are_opposed, polarity
-from crag_runtime.words.quantities import quantities_of
-from crag_runtime.words.strips import lexical_scores, split
-from crag_runtime.words.wanted_units import units_wanted
+from kb.dates.mentions import mentions
 from kb.terms import terms
+from kb.words.entities import entities
+from kb.words.polarity import are_opposed, polarity
+from kb.words.quantities import quantities_of
+from kb.words.strips import lexical_scores, split
+from kb.words.wanted_units import units_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crag_runtime.words.quantities import Quantity
-    from crag_runtime.words.wanted_units import Units
     from kb.model import Instant
+    from kb.words.quantities import Quantity
+    from kb.words.wanted_units import Units
 
     Span = tuple[int, int]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evidence import Label
 from crag_runtime.refining.bygone import ended, wants_now
-from crag_runtime.words.entities import entities, same
-from crag_runtime.words.quantities import quantities_of
-from crag_runtime.words.strips import lexical_scores
-from crag_runtime.words.wanted_units import units_wanted
+from kb.dates.periods import time_intent
 from kb.terms import Script, script_of
+from kb.words.entities import entities, same
+from kb.words.quantities import quantities_of
+from kb.words.strips import lexical_scores
+from kb.words.wanted_units import units_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

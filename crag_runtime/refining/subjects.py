@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.periods import overlaps
-from crag_runtime.words.entities import entities, same
-from crag_runtime.words.strips import question_terms, stop_terms
+from kb.dates.periods import overlaps
 from kb.terms import query_terms, terms
+from kb.words.entities import entities, same
+from kb.words.strips import question_terms, stop_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crag_runtime.evidence import Period
+    from kb.dates.period import Period
 
 SHARED = 0.3  # least share of a question's terms that each side must have
 LEVEL = 0.6  # least number of a question's terms on the one side, against the other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from crag_runtime.searchers.addresses import canonical_url
+from kb.addresses import canonical_url
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crag_runtime.evidence import Finding
-from crag_runtime.searchers.addresses import canonical_url
 from crag_runtime.searchers.dates import instant_of
 from crag_runtime.searchers.plain import plain_text
-from crag_runtime.words.shortened import shortened
+from kb.addresses import canonical_url
+from kb.words.shortened import shortened
 
 TEXT_CHARS = 4_000
 TITLE_CHARS = 300

@@ -1,44 +1,106 @@
-"""Guesses the encoding of text that is neither UTF-8 nor marked: who reads it best, by the letters people use most.
+"""Decides the encoding of text that is neither UTF-8 nor marked nor declared: the reading least surprising to its readers.
 
-Statistical detectors confuse the double-byte encodings on short text, so those are judged here by the share of common
-characters each reading gives; the single-byte ones by Western and Russian letter habits; the rest is asked of
-charset-normalizer.
+Every encoding that can hold the bytes gives a reading; its cost is what its characters cost in the language it is written
+for (nats, see commonness.py) and a handicap for how seldom such files are met. The cheapest reading wins:
+
+* bytes that are common words in several encodings at once (one or two characters can be) are taken for GB18030 before
+  cp1252, cp1252 before Big5, and these before the others: nothing in the file can settle it, so the likeliest file does;
+* so it goes for the few bytes that are valid UTF-8 by chance: only where that mixes alphabets inside a word, and another
+  reading is common words, is it not UTF-8;
+* of single-byte encodings only cp1252 and the Russian ones are judged here, by how letters stand in words; when no
+  reading is believable the rest is asked of charset-normalizer.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
+from dataclasses import dataclass
+
+from ingest.parse.commonness import Language, common, surprise
 
 ASCII_END = 0x80
 SAMPLE = 100_000  # bytes looked at
-GOOD_ENOUGH = 0.45  # mean plausibility of a non-ASCII character from which a double-byte reading is believed
+BELIEVED = 2.5  # nats a character may cost in a double-byte reading that is believed
+BELIEVED_FREE = {"gb18030": 8.0}  # nats it may cost besides, however short it is: a rare name in Chinese, above all
+BELIEVED_FREE_ELSEWHERE = 4.0
 RUSSIAN_ENOUGH = 0.7
 
-_COMMON_HAN = frozenset(
-    "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后小么心多天而能好"
-    "都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头面公同三已老从动两长知民样现分将外但身些与高意进把"
-    "法此实回二理美点月明其种声全工己话儿者向情部正名定女问力机给等几很业最间新什打便位因重被走电四第门相次东政海口使教"
-    "西再平真听世气信北少关并内加化由却代军产入先山五太水万市眼体别处总才场师书比住员九笑性通目华报立马命张活难神数件安"
-    "表原车白应路期叫死常提感金何更反合放做系计或司利受光王果亲界及今京务制解各任至清物台象记边共风战干接它许八特觉望直"
-    "服毛林题建南度统色字请交爱让认算论百吃义科怎元社术结六功指思非流每青管夫连远资队跟带花快条院变联言权往展该领传近留"
-    "红治决周保达办运武半候七必城父强步完革深区即求品士转量空甚众技轻程告江语英基派满式李息写呢识极令黄德收脸钱党倒未持"
-    "取设始版双历越史商千片容研像找友孩站广改议形委早房音火际则首单据导影失拿网香似斯专石若兵弟谁校读志飞观争究包组造落"
-    "视济喜离虽坏兴切微消费销售订货号码姓龄址证编规章请假薪酬试用休款项价格户客系统配置安装执步骤确认查询密钥参启默"
-    "這個來們為國說時會過後發對學還沒無於開動當經與將長從現進給問間裡話點幾實業應機關電員頭東車書見體樣門種萬報馬場總"
-    "關設處務題讓論邊產達運強認資訊請執語導單據組號碼節紹裝服務確統版滿步驟選擇訂購臺灣轉變費買賣職權傳條帶結構應該"
-    "佐藤田村井橋淳東阪古屋郎京住齢名前設定使用方法説明表示変更保存検索画面利用料金円発売価格"
-)
-_CJK_MARKS = frozenset("。，、；：？！（）「」『』《》【】“”‘’—…·￥％＋－／　～")
-_WESTERN = frozenset("àâäáãåæçéèêëíìîïñóòôöõøœúùûüýÿßšžÀÂÄÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØŒÚÙÛÜÝŠŽ")
-_WESTERN_MARKS = frozenset("“”‘’„–—…•€£©®°§«»·™½¼²³±¡¿´¨ªº× \xad†‚‰‹›")
+BROKEN = 6.0  # cost of a byte that does not fit
+BROKEN_SHARE = 0.005  # of the bytes that may not fit, in a reading that is considered at all
+ALONE = 1.5  # cost of one ideograph or syllable between Latin letters
+SPACED = 1.0  # cost of a blank between ideographs: Chinese and Japanese words follow each other without one
+FADING = 0.5  # by which each common character found lessens the handicap of the languages with fewer of them
+LEAST = 0.1  # handicap that stays: where all is common in Chinese too, it is Chinese
+ACCENT = 1.5  # cost of a letter with an accent, as seldom as they are
+TURNED_CASE = 2.0  # cost of a capital behind a small letter
+OUT_OF_PLACE = 3.0  # cost of a mark inside a word, of a Latin letter beside a Russian one, of a letter of neither
+
+CHANCE = 64  # non-ASCII bytes from which being valid UTF-8 is no accident
+UTF8_CREDIT = 5.0  # nats by which another reading must be better than one in UTF-8
+
+_WESTERN = frozenset("àâäáãåæçéèêëíìîïñóòôöõøœúùûüýÿßšžðþÀÂÄÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØŒÚÙÛÜÝŠŽÐÞ")
+_WESTERN_MARKS = frozenset("“”‘’„–—…•€£©®°§«»·™½¼¾²³¹·µ¥¢±¡¿´¨ªº× \xad†‚‰‹›")
 _RUSSIAN_LOWER = frozenset("абвгдежзийклмнопрстуфхцчшщъыьэюяё")
-_DOUBLE_BYTE = ("gb18030", "big5hkscs", "cp932", "euc_jp", "cp949")
+_RUSSIAN_OFTEN = frozenset("оеаинтсрвлкмдпуяыьгз")
+_RUSSIAN_MARKS = frozenset("«»“”„–—…№°§© \xad")
+_STRAY = re.compile("(?<=[A-Za-z])[“”„«»‹›€£©®°§•¿¡†‡‰](?=[A-Za-z])|(?<![\\S])[”»›](?=[A-Za-z])")
+_RUSSIAN_WORD = re.compile("[А-Яа-яЁё][а-яё]")
+_SMALL_FIGURE = re.compile("[²³¹¼½¾][a-zß-ÿ]")  # a letter of the east of Europe
+_TWO_ALPHABETS = re.compile("[A-Za-z](?=[а-яё])|[а-яё](?=[A-Za-z])")
+_SPACED = re.compile("[\u4e00-\u9fff] (?=[\u4e00-\u9fff])")
+_TURNED = re.compile("[a-zß-öø-ÿа-яё](?=[A-ZÀ-ÖØ-ÞА-ЯЁ])")
+_BROAD = "\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff00-\uffef"
+_ALONE = re.compile(
+    f"(?<=[A-Za-z])[\u4e00-\u9fff\uac00-\ud7a3](?![{_BROAD}])|(?<![{_BROAD}])[\u4e00-\u9fff\uac00-\ud7a3](?=[A-Za-z])"
+)
 _CYRILLIC = ("cp1251", "cp866", "koi8_r")
-_DAILY_ROWS = range(0xB0, 0xC9)  # of KS X 1001: the 2350 syllables in daily use
+_WORDS = re.compile("[^\x00-\x7f]+")
+_RARE_GREEK = re.compile("[\u0370-\u0383\u03cf-\u03ff]")
+_EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "KATAKANA-HIRAGANA", "IDEOGRAPHIC"})
 _FEW = 20  # letters that prove nothing
-_ALIASES = {"cp1125": "cp866", "gb2312": "gb18030", "gbk": "gb18030", "hz": "hz", "big5": "big5hkscs"}
+_ALIASES = {"cp1125": "cp866"}
+# Mainframe sets, in which no file comes; sets that cannot be told without a mark; and those judged here and not believed.
+_NOT_ASKED = (
+    "cp037", "cp273", "cp424", "cp500", "cp875", "cp1026", "cp1140", "utf_7", "utf_8", "utf_16_be", "utf_16_le",
+    "gb2312", "gbk", "gb18030", "big5", "big5hkscs", "cp950", "cp932", "shift_jis", "shift_jis_2004", "shift_jisx0213",
+    "euc_jp", "euc_jis_2004", "euc_jisx0213", "cp949", "euc_kr", "johab",
+)  # fmt: skip
 _ISO2022 = re.compile(rb"\x1b\$[@B]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """An encoding and what its reading costs.
+
+    Args:
+        encoding: Python's name; "" when nothing reads the bytes.
+        cost: nats; 0 for a text of common Chinese characters.
+    """
+
+    encoding: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DoubleByte:
+    encoding: str
+    language: Language
+    handicap: float  # nats
+
+
+_DOUBLE_BYTE = (
+    _DoubleByte(encoding="gb18030", language=Language.SIMPLIFIED, handicap=0.0),
+    _DoubleByte(encoding="gb18030", language=Language.TRADITIONAL, handicap=3.0),
+    _DoubleByte(encoding="big5hkscs", language=Language.TRADITIONAL, handicap=2.0),
+    _DoubleByte(encoding="cp932", language=Language.JAPANESE, handicap=2.5),
+    _DoubleByte(encoding="euc_jp", language=Language.JAPANESE, handicap=3.0),
+    _DoubleByte(encoding="cp949", language=Language.KOREAN, handicap=2.5),
+)
+_HANDICAP_WESTERN = 1.0
+_HANDICAP_RUSSIAN = 3.0
+_NOTHING = Guess(encoding="", cost=float("inf"))
 
 
 def guessed(data: bytes) -> str:
@@ -50,15 +112,41 @@ def guessed(data: bytes) -> str:
     sample = data[:SAMPLE]
     if _ISO2022.search(sample) and _read(sample, "iso2022_jp") is not None:
         return "iso2022_jp"
-    best = max(((_double_byte_score(sample, name), name) for name in _DOUBLE_BYTE), key=lambda pair: pair[0])
-    if best[0] >= GOOD_ENOUGH:
-        return best[1]
-    if _is_western(sample):
-        return "cp1252"
-    russian = max(((_russian_score(sample, name), name) for name in _CYRILLIC), key=lambda pair: pair[0])
-    if russian[0] >= RUSSIAN_ENOUGH:
-        return russian[1]
-    return _asked(sample)
+    wide, narrow = double_byte(data), min(_western(sample), _russian(sample), key=lambda guess: guess.cost)
+    if narrow.cost < wide.cost:
+        return narrow.encoding
+    free = BELIEVED_FREE.get(wide.encoding, BELIEVED_FREE_ELSEWHERE)
+    return wide.encoding if wide.cost <= BELIEVED * _high(sample) / 2 + free else _asked(sample)
+
+
+def double_byte(data: bytes) -> Guess:
+    """Return the East Asian encoding that reads `data` best, believable or not."""
+    sample = data[:SAMPLE]
+    return min((_double_byte(sample, reading) for reading in _DOUBLE_BYTE), key=lambda guess: guess.cost)
+
+
+def is_utf8_by_chance(data: bytes, text: str) -> bool:
+    """Tell whether `data`, though it reads as `text` in UTF-8, is a word or two in an East Asian encoding."""
+    if _high(data) > CHANCE:
+        return False
+    odd = len(_RARE_GREEK.findall(text)) + sum(_alphabets_met(word) for word in _WORDS.findall(text))
+    return odd > 0 and OUT_OF_PLACE * odd >= UTF8_CREDIT + double_byte(data).cost
+
+
+def is_utf8_in_ruins(data: bytes, broken: int) -> bool:
+    """Tell whether UTF-8 with `broken` bytes that do not fit is a better reading than any East Asian one."""
+    return broken * BROKEN * min(SAMPLE / len(data), 1.0) <= double_byte(data).cost
+
+
+def _high(data: bytes) -> int:
+    return len(data.translate(None, bytes(range(ASCII_END))))
+
+
+def _alphabets_met(word: str) -> int:
+    """Count where a letter follows one of another alphabet."""
+    names = (unicodedata.name(char, "").split(" ")[0] for char in word if unicodedata.category(char)[0] in "LM")
+    alphabets = ["CJK" if name in _EAST_ASIAN else name for name in names if name != "COMBINING"]
+    return sum(one != other for one, other in zip(alphabets, alphabets[1:], strict=False))
 
 
 def canonical(name: str) -> str:
@@ -79,71 +167,80 @@ def canonical(name: str) -> str:
 
 
 def _read(sample: bytes, encoding: str) -> str | None:
-    for cut in range(4):  # the sample's end may fall inside a character
-        try:
-            return sample[: len(sample) - cut].decode(encoding)
-        except UnicodeDecodeError as error:
-            if error.start < len(sample) - 8:
-                return None
-    return None
+    """Return the text of `sample`; None when more than a few bytes do not fit.
+
+    A file may be cut in the middle of a character, and so may a sample of it.
+    """
+    try:
+        return sample.decode(encoding)
+    except UnicodeDecodeError:
+        text = sample.decode(encoding, "ignore")
+    return text if _broken(sample, text, encoding) <= max(BROKEN_SHARE * len(sample), 1) else None
 
 
-def _double_byte_score(sample: bytes, encoding: str) -> float:
-    text = _read(sample, encoding)
-    if text is None:
-        return 0.0
-    counts = Counter(char for char in text if ord(char) >= ASCII_END)
-    total = sum(counts.values())
-    if not total:
-        return 0.0
-    score = sum(_plausibility(char) * n for char, n in counts.items()) / total
-    if encoding == "gb18030" and score > 0:
-        score *= 1.05  # of equal readings the commonest on earth
-    return score
+def _broken(sample: bytes, text: str, encoding: str) -> int:
+    return max(len(sample) - len(text.encode(encoding, "ignore")), 0)
 
 
-def _plausibility(char: str) -> float:
-    if char in _COMMON_HAN or "\u3041" <= char <= "\u3096":
-        return 1.0
-    if char in _CJK_MARKS or "\u30a1" <= char <= "\u30fc":
-        return 0.9
-    if "\uac00" <= char <= "\ud7a3":
-        # chance rarely lands in the rows of daily use
-        first = char.encode("cp949", "replace")[0]
-        return 0.8 if first in _DAILY_ROWS else -0.5
-    if "\u4e00" <= char <= "\u9fff":
-        return 0.3
-    return 0.2 if "\uff01" <= char <= "\uff5e" else -0.6
+def _double_byte(sample: bytes, reading: _DoubleByte) -> Guess:
+    text = _read(sample, reading.encoding)
+    if text is None or text.isascii():
+        return _NOTHING
+    handicap = reading.handicap
+    if reading.language in {Language.JAPANESE, Language.KOREAN}:
+        handicap = max(handicap - FADING * common(text, reading.language), LEAST)
+    cost = handicap + surprise(text, reading.language) + BROKEN * _broken(sample, text, reading.encoding)
+    cost += ALONE * len(_ALONE.findall(text)) + SPACED * len(_SPACED.findall(text))
+    return Guess(encoding=reading.encoding, cost=cost)
 
 
-def _is_western(sample: bytes) -> bool:
+def _western(sample: bytes) -> Guess:
     text = _read(sample, "cp1252")
-    if text is None:
-        return False
-    high = [i for i, char in enumerate(text) if ord(char) >= ASCII_END]
-    letters = sum(text[i] in _WESTERN for i in high)
-    marks = sum(text[i] in _WESTERN_MARKS for i in high)
+    if text is None or not _is_western(text):
+        return _NOTHING
+    cost = ACCENT * sum(not char.isascii() for char in text) + TURNED_CASE * len(_TURNED.findall(text))
+    cost += OUT_OF_PLACE * len(_STRAY.findall(text)) + BROKEN * _broken(sample, text, "cp1252")
+    return Guess(encoding="cp1252", cost=cost + _HANDICAP_WESTERN)
+
+
+def _is_western(text: str) -> bool:
+    high = [char for char in text if not char.isascii()]
+    letters = sum(char in _WESTERN for char in high)
+    marks = sum(char in _WESTERN_MARKS for char in high)
     # words of Latin letters carry few accents; a page of nothing but accents is another alphabet
     latin = sum(char.isascii() and char.isalpha() for char in text)
-    return letters + marks == len(high) and latin >= letters
+    if _SMALL_FIGURE.search(text):
+        return False
+    return letters + marks == len(high) and (latin >= letters or len(high) == 1)
 
 
-def _russian_score(sample: bytes, encoding: str) -> float:
-    text = _read(sample, encoding)
-    high = [char for char in text or "" if ord(char) >= ASCII_END]
-    if not high:
-        return 0.0
+def _russian(sample: bytes) -> Guess:
+    readings = ((name, _read(sample, name) or "") for name in _CYRILLIC)
+    guesses = [Guess(encoding=name, cost=_russian_cost(text)) for name, text in readings if _is_russian(text)]
+    return min(guesses, key=lambda guess: guess.cost, default=_NOTHING)
+
+
+def _russian_cost(text: str) -> float:
+    counts = Counter(char.lower() for char in text if not char.isascii())
+    seldom = sum(n for char, n in counts.items() if char in _RUSSIAN_LOWER - _RUSSIAN_OFTEN)
+    odd = sum(n for char, n in counts.items() if char not in _RUSSIAN_LOWER | _RUSSIAN_MARKS)
+    odd += len(_TWO_ALPHABETS.findall(text))
+    return _HANDICAP_RUSSIAN + seldom + OUT_OF_PLACE * odd + TURNED_CASE * len(_TURNED.findall(text))
+
+
+def _is_russian(text: str) -> bool:
+    high = [char for char in text if not char.isascii()]
+    if not _RUSSIAN_WORD.search(text):
+        return False
     vowels = sum(char in "оеаинт" for char in high)
     lower = sum(char in _RUSSIAN_LOWER for char in high)
     if len(high) > _FEW and not any(char in "ыьэюя" or char.isupper() for char in high):  # Hebrew, most likely
-        return 0.0
-    return lower / len(high) if vowels > 0.25 * len(high) else 0.0
+        return False
+    return lower >= RUSSIAN_ENOUGH * len(high) and vowels > 0.25 * len(high)
 
 
 def _asked(sample: bytes) -> str:
     from charset_normalizer import from_bytes  # noqa: PLC0415 - loaded when first needed
 
-    best = from_bytes(sample).best()
-    if best is None or best.encoding in {"utf_16_be", "utf_16_le", "utf_7", "utf_8"}:
-        return ""
-    return _ALIASES.get(best.encoding, best.encoding)
+    best = from_bytes(sample, cp_exclusion=list(_NOT_ASKED)).best()
+    return "" if best is None else _ALIASES.get(best.encoding, best.encoding)

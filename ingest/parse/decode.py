@@ -70,12 +70,13 @@ def decode_text(data: bytes, *, declared: str = "") -> Decoded:
         raise DocumentError(FailureCode.ENCODING, "the bytes are not text in any encoding", hint=HINT)
     try:
         text = data.decode("utf-8")
-        if b"\x1b$" not in data[:_SAMPLE]:
-            return Decoded(text=normalised(text), encoding="utf-8")
     except UnicodeDecodeError:
         mended = _mended(data)
         if mended is not None:
             return mended
+    else:
+        if b"\x1b$" not in data[:_SAMPLE] and not charset.is_utf8_by_chance(data, text):
+            return Decoded(text=normalised(text), encoding="utf-8")
     return _legacy(data, charset.canonical(declared) if declared else "")
 
 
@@ -166,6 +167,8 @@ def _mended(data: bytes) -> Decoded | None:
             at += error.end
         if bad > max(BAD_SHARE * good, min(good // 2, 3)):
             return None
+    if not charset.is_utf8_in_ruins(data, bad):
+        return None
     text = normalised("".join(parts))
     return Decoded(
         text=text, encoding="utf-8", warnings=(f"{bad} bytes are not valid UTF-8; read as cp1252 or dropped",)
@@ -184,7 +187,7 @@ def _legacy(data: bytes, declared: str) -> Decoded:
     if encoding:
         text = data.decode(encoding, "ignore")
         lost = _lost(data, text, encoding)
-        if lost <= 0.005 * len(data):
+        if lost <= max(charset.BROKEN_SHARE * len(data), 1):
             warning = f"{lost} bytes are not valid {encoding}; dropped"
             return Decoded(text=normalised(text), encoding=encoding, warnings=(warning,))
     raise DocumentError(FailureCode.ENCODING, "the bytes fit no text encoding", hint=HINT)

@@ -17,6 +17,7 @@ from kb.log import get_logger
 from kb.ports import IndexRow
 from kb.telemetry import Metric, Span, count, span
 from kb.terms import terms
+from kb.trust import shown_confidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ def _readers_metadata(memory: Memory) -> dict[str, Json]:
         "heading_path": list(memory.passage.heading_path),
         "page": memory.passage.page,
         **memory.metadata,
-        "confidence": memory.trust.confidence,
+        "confidence": shown_confidence(memory.trust),
         "verified": memory.trust.verified,
         "source": memory.source,
     }

@@ -17,6 +17,7 @@ from sqlalchemy import exc
 
 from kb.ledger.answers import Answers
 from kb.ledger.collections import Collections
+from kb.ledger.contradictions import Contradictions
 from kb.ledger.documents import Documents
 from kb.ledger.embeddings import Embeddings
 from kb.ledger.evaluations import Evaluations
@@ -29,8 +30,11 @@ from kb.ledger.meta import Meta
 from kb.ledger.migrate import revision_of
 from kb.ledger.outbox import Outbox
 from kb.ledger.runs import Runs
+from kb.ledger.slots import Slots
 from kb.ledger.sources import Sources
+from kb.ledger.sweeps import Sweeps
 from kb.ledger.tenants import Tenants
+from kb.ledger.tombstones import Tombstones
 from kb.ledger.utility import Utilities
 from kb.telemetry import Span, span
 
@@ -73,6 +77,10 @@ class LedgerTx:
         self.lineage = Lineage(connection)
         self.evidence = Evidence(connection)
         self.utility = Utilities(connection)
+        self.sweeps = Sweeps(connection)
+        self.tombstones = Tombstones(connection)
+        self.contradictions = Contradictions(connection)
+        self.slots = Slots(connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ A row is read by position, in the order of the table's columns, which is also th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kb.ledger.checks import (
@@ -33,7 +34,7 @@ from kb.model import (
     Standing,
     Trust,
 )
-from kb.trust import checked_confidence
+from kb.trust import SHOWN_LEVELS, checked_confidence, shown_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,8 @@ def row_of_memory(memory: Memory) -> Row:
         "text": checked_text(memory.text, "text"),
         "standing": memory.standing.value,
         "standing_reason": checked_text(memory.standing_reason, "standing_reason"),
+        "pinned": memory.pinned,
+        "contested": memory.contested,
         "doc_id": None if memory.doc_id is None else checked_key(memory.doc_id, "doc_id"),
         "embed_hash": checked_name(memory.embed_hash, "embed_hash"),
         "valid_from": checked_int(memory.valid_from, "valid_from"),
@@ -78,6 +81,7 @@ def _row_of_trust(trust: Trust) -> Row:
         "verified": trust.verified,
         "verified_at": checked_int_or_none(trust.verified_at, "verified_at"),
         "strength": checked_real(trust.strength, "strength"),
+        "shown": shown_level(trust),
     }
 
 
@@ -109,24 +113,30 @@ def memory_of_row(row: Sequence[Any]) -> Memory:
         source_class=SourceClass(row[3]),
         source=row[4],
         text=row[5],
-        trust=Trust(
-            confidence=row[6], anchor=row[7], birth=row[8], verified=row[9], verified_at=row[10], strength=row[11]
-        ),
-        standing=Standing(row[12]),
-        standing_reason=row[13],
-        doc_id=row[14],
+        trust=trust_of_columns(row[6:13]),
+        standing=Standing(row[13]),
+        standing_reason=row[14],
+        pinned=row[15],
+        contested=row[16],
+        doc_id=row[17],
         passage=Passage(
-            ordinal=row[15], title=row[16], heading_path=tuple(row[17]), page=row[18], start=row[19], end=row[20]
+            ordinal=row[18], title=row[19], heading_path=tuple(row[20]), page=row[21], start=row[22], end=row[23]
         ),
-        scope=Scope(agent=row[21], user=row[22], conversation=row[23]),
-        embed_hash=row[24],
-        valid_from=row[25],
-        valid_to=row[26],
-        created_at=row[27],
-        updated_at=row[28],
-        rev=row[29],
-        metadata=row[30],
+        scope=Scope(agent=row[24], user=row[25], conversation=row[26]),
+        embed_hash=row[27],
+        valid_from=row[28],
+        valid_to=row[29],
+        created_at=row[30],
+        updated_at=row[31],
+        rev=row[32],
+        metadata=row[33],
     )
+
+
+def trust_of_columns(row: Sequence[Any]) -> Trust:
+    """Return the trust of the columns confidence, anchor, birth, verified, verified_at, strength, shown."""
+    trust = Trust(confidence=row[0], anchor=row[1], birth=row[2], verified=row[3], verified_at=row[4], strength=row[5])
+    return trust if row[6] == shown_level(trust) else replace(trust, shown=row[6] / SHOWN_LEVELS)
 
 
 def row_of_document(document: Document) -> Row:

@@ -106,8 +106,11 @@ memories = sa.Table(
     _col("verified", sa.Boolean),
     _col("verified_at", Instant, null=True),
     _col("strength", sa.Double),
+    sa.Column("shown", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # thousandths
     _col("standing"),
     _col("standing_reason", sa.Text),
+    sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("contested", sa.Boolean, nullable=False, server_default=sa.false()),
     _col("doc_id", null=True),  # no foreign key: a new document's memories are staged before its row is switched in
     _col("ordinal", sa.BigInteger),
     _col("title", sa.Text),
@@ -129,6 +132,8 @@ memories = sa.Table(
     sa.Index("ix_memories_gate", "tenant", "standing", "birth"),  # serves (tenant, standing) too
     sa.Index("ix_memories_document", "doc_id", "standing"),
     sa.Index("ix_memories_updated", "updated_at"),
+    sa.Index("ix_memories_shown", "tenant", "standing", "source_class", "shown", "birth"),
+    sa.Index("ix_memories_source", "tenant", "source"),
     sa.Index(
         "ix_memories_staged",
         "id",

@@ -10,9 +10,10 @@ import pytest
 
 from crag_runtime.evaluators.cascade import Cascade
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
-from crag_runtime.evidence import Asked, Evidence, Label, Origin, QuestionType, TimeIntent, Usage
+from crag_runtime.evidence import Asked, Evidence, Label, Origin, QuestionType, Usage
 from crag_runtime.threads import Threads
 from crag_runtime.verdict import Thresholds, label_of
+from kb.dates.period import TimeIntent
 from kb.settings import default_cache_dir
 from tests.fakes.embedder import HashingEmbedder
 from tests.fakes.evaluator import FakeEvaluator

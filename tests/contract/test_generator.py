@@ -22,8 +22,8 @@ from crag_runtime.evidence import (
 )
 from crag_runtime.generators.extractive import ExtractiveGenerator
 from crag_runtime.generators.llm import LlmGenerator
+from crag_runtime.language import Phrase, said
 from crag_runtime.threads import Threads
-from crag_runtime.words.language import Phrase, said
 from kb.errors import Fault, ModelUnavailable
 from tests.fakes.chat import FakeChat
 from tests.fakes.generator import FakeGenerator

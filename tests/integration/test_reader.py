@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evaluators.reader import BANDS, ReaderEvaluator, open_reader
 from crag_runtime.evaluators.reader_model import ENCODER, ReaderModel
 from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
 from crag_runtime.threads import Threads
+from kb.dates.periods import time_intent
 from kb.embedders.built import MANIFEST
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evaluators.coefficients import coefficients
 from crag_runtime.evaluators.features import features_of, query_of
 from crag_runtime.evidence import Asked, Evidence, Origin, QuestionType
+from kb.dates.periods import time_intent
 
 TODAY = 1_796_000_000_000  # 2026-11-30
 KNOWN = coefficients()

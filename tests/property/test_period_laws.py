@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crag_runtime.dates.almanac import day_of, instant, span
-from crag_runtime.dates.mentions import mentions
-from crag_runtime.dates.period_words import absolute, resolved
-from crag_runtime.dates.periods import mismatched, periods_in, time_intent
-from crag_runtime.evidence import Period
+from kb.dates.almanac import day_of, instant, span
+from kb.dates.mentions import mentions
+from kb.dates.period import Period
+from kb.dates.period_words import absolute, resolved
+from kb.dates.periods import mismatched, periods_in, time_intent
 
 TODAY = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)
 _NAMES = "January February March April May June July August September October November December"

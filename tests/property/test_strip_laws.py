@@ -7,12 +7,13 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crag_runtime.evidence import Evidence, Excerpt, Grade, Label, Origin, ScoredStrip, TimeIntent
+from crag_runtime.evidence import Evidence, Excerpt, Grade, Label, Origin, ScoredStrip
 from crag_runtime.refine import matched, refined
 from crag_runtime.refining.conflict import agreements, conflicts
 from crag_runtime.refining.likelihood import likelihoods
-from crag_runtime.words.quantities import quantities_of
-from crag_runtime.words.strips import lexical_scores, split
+from kb.dates.period import TimeIntent
+from kb.words.quantities import quantities_of
+from kb.words.strips import lexical_scores, split
 
 TODAY = 1_790_000_000_000
 _PIECES = st.sampled_from(

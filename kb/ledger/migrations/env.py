@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from alembic import context
 
+from kb.ledger import schema_governance
 from kb.ledger.migrations import VERSION_TABLE
-from kb.ledger.schema import METADATA
 
 
 def run() -> None:
     connection = context.config.attributes["connection"]
     context.configure(
         connection=connection,
-        target_metadata=METADATA,
+        target_metadata=schema_governance.METADATA,
         version_table=VERSION_TABLE,
         transactional_ddl=True,
     )

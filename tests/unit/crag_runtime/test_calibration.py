@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from crag_runtime.caches.in_process import InProcessCache
 from crag_runtime.calibrating.calibrate import calibrate, toml_lines
 from crag_runtime.calibrating.calibration import accuracy, auc, band, best_threshold, calibrated, ece, majority, platt
+from crag_runtime.calibrating.grading import Bench
 from crag_runtime.calibrating.labelled import LabelledPair, read_pairs
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
+from crag_runtime.evaluators.remembered import Remembered
 from crag_runtime.evidence import QuestionType
 from crag_runtime.threads import Threads
 from crag_runtime.verdict import Thresholds
@@ -20,13 +24,15 @@ from kb.errors import EvaluatorUnavailable, InputError
 from kb.settings import AskSettings
 from tests.fakes.embedder import HashingEmbedder
 from tests.fakes.evaluator import FakeEvaluator
+from tests.stores import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from crag_runtime.calibrating.calibrate import CalibrationReport
-    from crag_runtime.ports import Evaluator
+    from crag_runtime.evidence import Asked, Evidence
+    from crag_runtime.ports import Evaluator, Grading
     from kb.ports import Embedder
 
 NOW = 1_796_000_000_000
@@ -186,7 +192,12 @@ def run(
     threads, seen = Threads(1), []
     try:
         found = asyncio.run(
-            calibrate(evaluator, embedder, given, threads, NOW, lambda done, total: seen.append((done, total)))
+            calibrate(
+                Bench(evaluator=evaluator, embedder=embedder, threads=threads),
+                given,
+                NOW,
+                lambda done, total: seen.append((done, total)),
+            )
         )
     finally:
         threads.close()
@@ -221,8 +232,12 @@ def test_the_report_is_plain_json() -> None:
 
 
 def test_pairs_that_cannot_be_graded_are_counted_apart() -> None:
-    grades = {f"pair-{n}": 0.9 if n < 30 else 0.1 for n in range(60)}
-    report, _ = run(FakeEvaluator(grades | {"pair-0": None, "pair-59": None}), pairs())
+    def grade(asked: Asked, evidence: Evidence) -> float | None:
+        if asked.question == "How deep is harbour 7?":
+            return None
+        return 0.1 if evidence.text == "A cat." else 0.9
+
+    report, _ = run(FakeEvaluator(grade), pairs())
     assert report.unknown == 2
     assert report.overall.n == 58
     assert "2 pairs could not be graded" in report.warnings[0]
@@ -259,3 +274,25 @@ def test_an_evaluator_that_is_away_says_so() -> None:
     evaluator.error = EvaluatorUnavailable("away")
     with pytest.raises(EvaluatorUnavailable):
         run(evaluator, pairs())
+
+
+def test_a_pair_that_fails_leaves_the_grades_of_its_question_alone() -> None:
+    """Two passages of one question, of which a cascade's chat model could not grade one."""
+
+    class Stumbling(FakeEvaluator):
+        async def grade(self, asked: Asked, evidence: Sequence[Evidence]) -> Grading:
+            found = await super().grade(asked, evidence)
+            return replace(found, degraded="llm could not grade it") if evidence[0].text == "A cat." else found
+
+    report, _ = run(Stumbling(default=0.9), [*pairs(), LabelledPair(question="q", passage="p", relevant=False)])
+    assert (report.unknown, report.overall.n) == (30, 31)
+
+
+def test_a_changed_passage_is_graded_anew_where_grades_are_remembered() -> None:
+    inner = FakeEvaluator(lambda _asked, evidence: 0.1 if evidence.text == "A cat." else 0.9)
+    threads = Threads(1)
+    remembered = Remembered(inner, InProcessCache(ttl_seconds=60, clock=FakeClock()), threads)
+    first, again, changed = pairs(), pairs(), [replace(p, passage=f"{p.passage} It is new.") for p in pairs()]
+    graded = [len(inner.graded) for given in (first, again, changed) if run(remembered, given)]
+    threads.close()
+    assert graded == [60, 60, 120]

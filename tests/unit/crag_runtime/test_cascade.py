@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crag_runtime.evaluators.cascade import Cascade, agreement
-from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, ScoredStrip, TimeIntent, Usage
+from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, ScoredStrip, Usage
+from kb.dates.period import TimeIntent
 from kb.errors import EvaluatorUnavailable, ModelUnavailable
 from tests.fakes.evaluator import FakeEvaluator
 

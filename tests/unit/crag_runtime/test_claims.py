@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crag_runtime.refining.claims import ClaimKind, claims_of, same_value
-from crag_runtime.words.quantities import quantities_of
+from kb.words.quantities import quantities_of
 
 TODAY = 1_790_000_000_000
 

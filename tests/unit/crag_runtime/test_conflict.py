@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crag_runtime.dates.periods import time_intent
-from crag_runtime.evidence import Evidence, Excerpt, Label, Origin, TimeIntent
+from crag_runtime.evidence import Evidence, Excerpt, Label, Origin
 from crag_runtime.refining.conflict import agreements, conflicts
+from kb.dates.period import TimeIntent
+from kb.dates.periods import time_intent
 
 TODAY = 1_790_000_000_000
 DAY = 86_400_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.words.entities import entities, numbers, same, words_of
+from kb.words.entities import entities, numbers, same, words_of
 
 NAMED = {
     "What is the price of the Team plan in Berlin?": ("Team", "Berlin"),

@@ -12,15 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_runtime.evidence import Conflict, Evidence, Origin, Side
-from crag_runtime.recording.evidence_rules import (
-    HANDED_OVER,
-    Party,
-    applied,
-    changed_by,
-    corroboration,
-    feedback_events,
-)
+from crag_runtime.recording.evidence_rules import HANDED_OVER, Party, corroboration, feedback_events
 from kb.errors import InputError
+from kb.evidence_rules import applied, changed_by
 from kb.history import AnswerId, AnswerRecord, CitedMemory, EvidenceEvent, EvidenceKind
 from kb.model import Kind, Memory, MemoryId, Scope, SourceClass, Standing
 from kb.trust import DAY_MS, TrustPolicy, effective, prior

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from crag_runtime.dates.periods import ANOTHER_TIME, time_intent
 from crag_runtime.evaluators import coefficients as shipped
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
 from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
 from crag_runtime.threads import Threads
+from kb.dates.periods import ANOTHER_TIME, time_intent
 from kb.errors import EvaluatorUnavailable
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crag_runtime.dates.periods import time_intent
 from crag_runtime.evaluators.coefficients import coefficients
 from crag_runtime.evaluators.features import features_of, is_cross_script, names_in, numbers_in, query_of
 from crag_runtime.evidence import Asked, Evidence, Origin, QuestionType
+from kb.dates.periods import time_intent
 
 TODAY = 1_796_000_000_000  # 2026-11-30
 RARITY = coefficients().rarity

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from crag_runtime.words.figures import Date, Quantity, figures
+from kb.words.figures import Date, Quantity, figures
 
 
 @pytest.mark.parametrize(

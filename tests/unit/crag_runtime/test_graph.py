@@ -26,9 +26,11 @@ begin: plan
 plan: retrieve
 retrieve: grade judge
 grade: judge
-judge: approve refine rewrite
-rewrite: approve grade judge refine retrieve web
-approve: refine web
+judge: approve backup human refine rewrite
+rewrite: approve backup grade human judge refine retrieve web
+backup: grade judge
+approve: backup human refine rewrite web
+human: approve backup refine retrieve rewrite
 web: grade judge rewrite
 refine: generate hand_over refuse
 hand_over: write_back

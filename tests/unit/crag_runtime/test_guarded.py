@@ -8,8 +8,9 @@ import pytest
 
 from crag_runtime.breaker import Breaker, BreakerPolicy, CircuitState
 from crag_runtime.evaluators.guarded import Guarded
-from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, TimeIntent, Usage
+from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, Usage
 from crag_runtime.ports import Grading
+from kb.dates.period import TimeIntent
 from kb.errors import EvaluatorUnavailable, Fault, ModelUnavailable
 from tests.fakes.evaluator import FakeEvaluator
 from tests.stores import FakeClock

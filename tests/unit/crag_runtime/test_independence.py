@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crag_runtime.evidence import Evidence, Origin
-from crag_runtime.recording.independence import independent, root_of
+from kb.independence import independent, root_of
 from kb.model import Kind, Memory, MemoryId, Scope, SourceClass
 from kb.trust import trusted
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from crag_runtime.language import Phrase, both, is_chinese, refusal
 from crag_runtime.refusal import RefusalReason
-from crag_runtime.words.language import Phrase, both, is_chinese, refusal
 from kb.terms import Script, script_of
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from crag_runtime.codec import plain
-from crag_runtime.evidence import Citation, Conflict, Draft, Label, Plan, Side, TimeIntent
+from crag_runtime.evidence import Citation, Conflict, Draft, Label, Plan, Side
 from crag_runtime.recording.evidence_rules import HANDED_OVER
 from crag_runtime.recording.learned import CALLER, Learned, learned_of
 from crag_runtime.state import ACCUMULATED, TRANSIENT, RunState, Shown
+from kb.dates.period import TimeIntent
 
 NOW = 1_800_000_000_000
 CONFLICT = Conflict(

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from crag_runtime.evaluators.criteria import BANDS, CRITERIA, version_of
 from crag_runtime.evaluators.llm import LlmEvaluator, banded
-from crag_runtime.evidence import Asked, Evidence, Label, Origin, Period, QuestionType, TimeIntent
+from crag_runtime.evidence import Asked, Evidence, Label, Origin, QuestionType
 from crag_runtime.threads import Threads
 from crag_runtime.verdict import Thresholds, label_of
 from kb.chat.forms import Known
 from kb.chat.openai import OpenAIChat
 from kb.chat.wire import Endpoint
+from kb.dates.period import Period, TimeIntent
 from kb.errors import Fault, ModelUnavailable
 from kb.model import SourceClass
 from tests.fakes.chat import Asking, FakeChat

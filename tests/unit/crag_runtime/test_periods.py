@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crag_runtime.dates.periods import periods_in
+from kb.dates.periods import periods_in
 
 TODAY = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)  # a Monday
 

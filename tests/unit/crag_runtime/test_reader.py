@@ -8,9 +8,10 @@ import pytest
 
 from crag_runtime.evaluators.reader import BANDS, ReaderEvaluator
 from crag_runtime.evaluators.reader_adapter import FOLDER
-from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, Period, QuestionType, TimeIntent
+from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
 from crag_runtime.threads import Threads
 from crag_runtime.verdict import Thresholds, label_of
+from kb.dates.period import Period, TimeIntent
 from kb.errors import EmbedderUnavailable, EvaluatorUnavailable
 from tests.fakes.reading import WordReader
 

@@ -13,10 +13,11 @@ from crag_runtime.breaker import Breaker
 from crag_runtime.caches.in_process import InProcessCache
 from crag_runtime.evaluators.guarded import Guarded
 from crag_runtime.evaluators.remembered import Remembered
-from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, Period, QuestionType, ScoredStrip, TimeIntent
+from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, ScoredStrip
 from crag_runtime.grade_keys import grade_key, normal_question
 from crag_runtime.ports import EvaluatorIdentity, Grading
 from crag_runtime.threads import Threads
+from kb.dates.period import Period, TimeIntent
 from kb.errors import EvaluatorUnavailable
 from kb.trust import DAY_MS
 from tests.fakes.collector import Collector

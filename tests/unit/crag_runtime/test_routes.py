@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from crag_runtime import routes
 from crag_runtime.codec import plain
 from crag_runtime.evidence import Plan, Verdict
 from crag_runtime.graph import after_rewrite, after_web, build_graph, fanned_out
+from crag_runtime.remedies import Remedy
 from crag_runtime.routes import MAX_ATTEMPTS, Limits
 from crag_runtime.state import ACCUMULATED, TRANSIENT, NodeName, RunState
 from crag_runtime.verdict import combined
@@ -86,10 +88,14 @@ def test_what_does_not_suffice_is_corrected_locally_then_by_the_web_and_never_be
 def test_a_failure_a_narrowed_question_the_past_or_a_spent_budget_is_no_reason_to_search(
     changes: dict[str, Any],
 ) -> None:
-    assert routes.may_search(state("incorrect"), LIMITS)
-    assert not routes.may_search(state("incorrect", **changes), LIMITS)
-    assert not routes.may_search(state("incorrect"), NO_WEB)
-    assert not routes.may_search(state("unknown"), LIMITS)
+    def searches(now: RunState, limits: Limits) -> bool:
+        return routes.after_judge(now, limits) is N.APPROVE
+
+    web_alone = replace(LIMITS, remedies=(Remedy.WEB,))
+    assert searches(state("incorrect"), web_alone)
+    assert not searches(state("incorrect", **changes), web_alone)
+    assert not searches(state("incorrect"), replace(web_alone, has_search=False))
+    assert not searches(state("unknown"), web_alone)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +132,8 @@ def test_every_passage_is_graded_once_for_each_question_it_came_for() -> None:
 
 def test_without_evidence_no_model_is_asked_and_a_declined_search_is_not_made() -> None:
     assert routes.after_refine(state("correct"), LIMITS) is N.REFUSE
-    assert routes.after_approve(state("incorrect", approval="declined")) is N.REFINE
-    assert routes.after_approve(state("incorrect", approval="approved")) is N.WEB
+    assert routes.after_approve(state("incorrect", approval="declined"), LIMITS) is N.REFINE
+    assert routes.after_approve(state("incorrect", approval="approved"), LIMITS) is N.WEB
 
 
 def test_a_draft_that_is_not_supported_is_written_once_more_and_then_refused() -> None:
@@ -163,13 +169,22 @@ WORLD = {
     "complaint": ("", "unsupported"),
     "attempts": (1, 2),
     "found": ([], [FOUND]),
+    "is_backed_up": (False, True),
+    "person": ("", "needed", "approved", "edited", "declined"),
 }
+ORDERS = tuple(
+    Limits(rewrites=1, searches=2, has_search=True, remedies=order, backup_tenant="reference")
+    for number in range(len(Remedy) + 1)
+    for order in permutations(Remedy, number)
+)
 KNOWN = ((), ("correct",), ("incorrect",), ("ambiguous",), ("unknown",), ("correct", "incorrect"))
 ROUTES: dict[NodeName, tuple[Callable[[RunState, Limits], Any], tuple[str, ...]]] = {
     N.RETRIEVE: (lambda s, _: fanned_out(s), ("found",)),
-    N.JUDGE: (routes.after_judge, ("rewrites", "searches", "approval", "faults")),
-    N.REWRITE: (after_rewrite, ("is_retry", "web_queries", "queries", "searches", "approval", "faults", "found")),
-    N.APPROVE: (lambda s, _: routes.after_approve(s), ("approval",)),
+    N.JUDGE: (routes.after_judge, ("rewrites", "approval", "faults", "is_backed_up", "person")),
+    N.REWRITE: (after_rewrite, ("is_retry", "web_queries", "queries", "approval", "faults", "found")),
+    N.BACKUP: (lambda s, _: fanned_out(s), ("found",)),
+    N.APPROVE: (routes.after_approve, ("approval", "rewrites", "is_backed_up", "person")),
+    N.HUMAN: (routes.after_human, ("person", "rewrites", "approval", "is_backed_up")),
     N.WEB: (lambda s, _: after_web(s), ("is_retry", "found")),
     N.REFINE: (routes.after_refine, ("excerpts",)),
     N.GENERATE: (lambda s, _: routes.after_generate(s), ("excerpts",)),
@@ -195,7 +210,7 @@ def test_a_route_leads_only_along_edges_of_the_graph_and_takes_each_of_them(
     for verdicts in KNOWN:
         for values in product(*(WORLD[name] for name in fields)):
             now = state(*verdicts, **dict(zip(fields, values, strict=True)))
-            for limits in (LIMITS, NO_WEB, Limits(rewrites=1, searches=2, has_search=True, writes=False)):
+            for limits in (LIMITS, NO_WEB, replace(LIMITS, writes=False), *ORDERS):
                 to = route(now, limits)
                 taken |= {branch.node for branch in to} if isinstance(to, list) else {to}
     assert taken <= set(NodeName)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.searchers.addresses import canonical_url, host_of, registrable
 from crag_runtime.searchers.dates import instant_of
 from crag_runtime.searchers.exchange import fault_of, retry_after, told
 from crag_runtime.searchers.normal import TEXT_CHARS, TITLE_CHARS, asked_query, is_nearly_equal, normalised
 from crag_runtime.searchers.plain import plain_text
-from crag_runtime.words.shortened import shortened
+from kb.addresses import canonical_url, host_of, registrable
 from kb.clock import LAST_SECOND
 from kb.errors import Fault
+from kb.words.shortened import shortened
 
 FIELDS = ["url", "link", "title", "content", "snippet", "published_date", "publishedDate", "date", "results", "error"]
 URLS = [

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 
 from crag_runtime.breaker import Breaker, CircuitState
 from crag_runtime.evaluators.guarded import Guarded
-from crag_runtime.evidence import Asked, Evidence, Origin, QuestionType, TimeIntent
+from crag_runtime.evidence import Asked, Evidence, Origin, QuestionType
 from crag_runtime.spending import KEPT, BudgetedChat, Spending
 from kb.chat import Message
+from kb.dates.period import TimeIntent
 from kb.errors import Fault, ModelUnavailable
 from tests.fakes.chat import FakeChat
 from tests.fakes.evaluator import FakeEvaluator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crag_runtime.words.strips import lexical_scores, question_terms, split
+from kb.words.strips import lexical_scores, question_terms, split
 
 
 def strips(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crag_runtime.dates.periods import mismatched, periods_in, time_intent
+from kb.dates.periods import mismatched, periods_in, time_intent
 
 TODAY = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)
 

@@ -8,8 +8,9 @@ import pytest
 
 from crag_runtime.evaluators.criteria import prompt_of
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
-from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType, TimeIntent
+from crag_runtime.evidence import Asked, Evidence, Grade, Label, Origin, QuestionType
 from crag_runtime.refine import refined
+from kb.dates.period import TimeIntent
 from kb.tokens import cl100k_count
 
 NOW = 1_800_000_000_000

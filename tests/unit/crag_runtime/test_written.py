@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crag_runtime.recording.independence import SEARCH
 from crag_runtime.recording.written import bounded, search_uri
+from kb.independence import SEARCH
 from kb.ledger.checks import MAX_NAME_BYTES, checked_key
 
 

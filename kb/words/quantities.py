@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.flat_text import flat
-from crag_runtime.words.number_words import NUMBER_WORDS, han_number, worded_number
+from kb.dates.flat_text import flat
 from kb.terms import terms
+from kb.words.number_words import NUMBER_WORDS, han_number, worded_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,7 +226,7 @@ def _han_unit(run: str, at: int, end: int) -> tuple[str, float, int]:
 
 
 def _noun(word: str) -> str:
-    from crag_runtime.words.strips import stop_terms  # noqa: PLC0415
+    from kb.words.strips import stop_terms  # noqa: PLC0415
 
     found = terms(word)
     return "" if found in stop_terms() else found

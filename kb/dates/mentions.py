@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.absolute_dates import absolute_atoms
-from crag_runtime.dates.almanac import DAY_MS, FIRST_YEAR, day_of, instant, span
-from crag_runtime.dates.date_starts import starts_in
-from crag_runtime.dates.flat_text import flat
-from crag_runtime.dates.relative_dates import relative_atoms
-from crag_runtime.evidence import Period
+from kb.dates.absolute_dates import absolute_atoms
+from kb.dates.almanac import DAY_MS, FIRST_YEAR, day_of, instant, span
+from kb.dates.date_starts import starts_in
+from kb.dates.flat_text import flat
+from kb.dates.period import Period
+from kb.dates.relative_dates import relative_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crag_runtime.dates.atoms import Atom
+    from kb.dates.atoms import Atom
     from kb.model import Instant
 
 SENTENCE_REACH = 80  # characters that a year may stand before its part

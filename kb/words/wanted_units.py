@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.words.quantities import quantities_of
 from kb.terms import terms
+from kb.words.quantities import quantities_of
 
 if TYPE_CHECKING:
-    from crag_runtime.words.quantities import Quantity
+    from kb.words.quantities import Quantity
 
 _MONEY = frozenset({"eur", "usd", "gbp", "cny", "jpy", "hkd"})
 _TIME = frozenset({"second", "month"})
@@ -45,7 +45,7 @@ class Units:
     """Units that fit an answer; without any, every unit may.
 
     Args:
-        families: of `crag_runtime.words.quantities`.
+        families: of `kb.words.quantities`.
         nouns: terms of what is counted.
     """
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.almanac import DECEMBER, Part, Span, half, joined, quarter, span
-from crag_runtime.dates.atoms import Atom
-from crag_runtime.dates.bare_years import is_year
-from crag_runtime.dates.date_starts import Rule, atoms_at, rules_at
+from kb.dates.almanac import DECEMBER, Part, Span, half, joined, quarter, span
+from kb.dates.atoms import Atom
+from kb.dates.bare_years import is_year
+from kb.dates.date_starts import Rule, atoms_at, rules_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from crag_runtime.dates.date_starts import Start
+    from kb.dates.date_starts import Start
 
 CENTURY_AHEAD = 20  # two digits are of this century up to so many years after today's
 
@@ -44,7 +44,7 @@ def absolute_atoms(plain: str, starts: Sequence[Start], this_year: int) -> Itera
     """Return what a flat text names, overlapping readings too, those of an earlier rule first.
 
     Args:
-        plain: a text through `crag_runtime.dates.flat_text.flat`.
+        plain: a text through `kb.dates.flat_text.flat`.
         starts: of that text.
         this_year: for years of two digits, and for what a bare number can mean.
     """

@@ -1,7 +1,7 @@
 """Periods that texts name, in English and Chinese, and what a question wants of time: pure.
 
 Every period is [start, end) in epoch milliseconds, UTC. What counts as naming a period is told in
-`crag_runtime.dates.mentions`.
+`kb.dates.mentions`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.flat_text import flat
-from crag_runtime.dates.mentions import DAWN, mentions
-from crag_runtime.evidence import Period, TimeIntent
+from kb.dates.flat_text import flat
+from kb.dates.mentions import DAWN, mentions
+from kb.dates.period import Period, TimeIntent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from crag_runtime.dates.mentions import Mention
+    from kb.dates.mentions import Mention
     from kb.model import Instant
 
 _DAY = 86_400_000
@@ -27,6 +27,11 @@ _CURRENT = re.compile(
     r"\b(?:latest|newest|current(?:ly)?|now|nowadays|today(?:'s)?|most\srecent(?:ly)?|recent(?:ly)?|up[\s-]to[\s-]date|at\s(?:present"
     r"|the\smoment|this\smoment)|these\sdays|present[\s-]day)\b"
     r"|最新|目前|(?<![出实体表发呈展再显])现在|当前|如今|现今|眼下|当下|时下|今天|今日|近期|(?<!离)(?<!离\w)(?<!离\w\w)最近|现阶段|现任|现行|截至今",
+    re.IGNORECASE,
+)
+_COMPARED = re.compile(
+    r"\b(?:year|quarter|month|week)[\s-](?:on|over)[\s-](?:year|quarter|month|week)\b|\b(?:yoy|y/y|qoq|q/q|m/m)\b"
+    r"|同比|环比",
     re.IGNORECASE,
 )
 _NOT_CURRENT = re.compile(
@@ -67,7 +72,12 @@ def time_intent(question: str, today: Instant) -> TimeIntent:
     periods = _distinct(mention.period for mention in found)
     finest = tuple(p for p in periods if not any(_contains(p, other) for other in periods))
     is_current = _CURRENT.search(_NOT_CURRENT.sub(" ", plain)) is not None
-    return TimeIntent(is_current=is_current, periods=finest, as_of=_as_of(plain, found, today))
+    return TimeIntent(
+        is_current=is_current,
+        periods=finest,
+        as_of=_as_of(plain, found, today),
+        is_compared=_COMPARED.search(plain) is not None,
+    )
 
 
 def mismatched(asked: Sequence[Period], text: str, dated: Instant | None, today: Instant) -> bool:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.words.entities import words_of
-from crag_runtime.words.strips import stop_terms
 from kb.terms import terms
+from kb.words.entities import words_of
+from kb.words.strips import stop_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The smallest things of which named periods are put together: see `crag_runtime.dates.mentions`."""
+"""The smallest things of which named periods are put together: see `kb.dates.mentions`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crag_runtime.dates.almanac import Part, Span
+    from kb.dates.almanac import Part, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

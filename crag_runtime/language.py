@@ -74,6 +74,10 @@ _REFUSALS: dict[RefusalReason, tuple[str, str]] = {
         "没有搜索网络：搜索未获批准。",
     ),
     RefusalReason.SEARCH_FAILED: ("The web search failed.", "网络搜索失败。"),
+    RefusalReason.SEARCH_NOT_TIMELY: (
+        "The web was not searched: it is for questions of time only, and this one names no time.",
+        "没有搜索网络：只有涉及时间的问题才搜索，而这个问题没有提到时间。",
+    ),
     RefusalReason.EVALUATOR_UNAVAILABLE: (
         "What was found could not be graded: the evaluator is not available.",
         "无法评定找到的资料：评估器不可用。",
@@ -97,6 +101,14 @@ _REFUSALS: dict[RefusalReason, tuple[str, str]] = {
     RefusalReason.BUDGET_SPENT: (
         "The budget of this question is spent.",
         "这个问题的预算已经用完。",
+    ),
+    RefusalReason.PERSON_NEEDED: (
+        "A person should decide with what was found.",
+        "需要由人来判断找到的资料。",
+    ),
+    RefusalReason.PERSON_DECLINED: (
+        "A person decided not to use what was found.",
+        "有人决定不使用找到的资料。",
     ),
 }
 

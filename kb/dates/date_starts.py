@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from crag_runtime.dates.atoms import Atom
+    from kb.dates.atoms import Atom
 
 T = TypeVar("T")  # what a rule knows of today: the year, or the day
 Start = tuple[int, str]  # a place, and what stands there: d, a digit; w, a Latin word; h, a Han character

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.almanac import DECEMBER, day_of, month_start
-from crag_runtime.dates.mentions import mentions
+from kb.dates.almanac import DECEMBER, day_of, month_start
+from kb.dates.mentions import mentions
 
 if TYPE_CHECKING:
     from datetime import date
 
-    from crag_runtime.evidence import Period
+    from kb.dates.period import Period
     from kb.model import Instant
 
 _PREPOSITIONS = frozenset(

@@ -12,8 +12,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from crag_runtime.words.figures import figures
 from kb.terms import terms
+from kb.words.figures import figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,19 +6,42 @@ answers and what was derived from them, two passages of one document, two pages 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from crag_runtime.searchers.addresses import host_of, registrable
+from kb.addresses import host_of, registrable
 from kb.model import Kind, SourceClass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from crag_runtime.evidence import Evidence
     from kb.model import Memory
 
 SEARCH = "search://"  # ancestors that are searches: how a page was met, not what it was made from
 _WEB = ("http://", "https://")
+
+
+class Witness(Protocol):
+    """What is said, by whom, and where it was read."""
+
+    @property
+    def id(self) -> str:
+        """Of the memory."""
+        ...
+
+    @property
+    def source_class(self) -> SourceClass:
+        """Of the memory."""
+        ...
+
+    @property
+    def root(self) -> str:
+        """Root source, see `root_of`; "" for no witness."""
+        ...
+
+    @property
+    def doc_id(self) -> str | None:
+        """Document it was read in, if any."""
+        ...
 
 
 def root_of(memory: Memory, root_name: str | None = None) -> str:
@@ -39,7 +62,7 @@ def root_of(memory: Memory, root_name: str | None = None) -> str:
             return root_name or _document_root(memory.source)
 
 
-def independent(a: Evidence, b: Evidence, ancestors: Mapping[str, frozenset[str]]) -> bool:
+def independent(a: Witness, b: Witness, ancestors: Mapping[str, frozenset[str]]) -> bool:
     """Return whether `a` and `b` are two witnesses. Symmetric; nothing is independent of itself.
 
     Args:
@@ -54,10 +77,10 @@ def independent(a: Evidence, b: Evidence, ancestors: Mapping[str, frozenset[str]
     return not _line(a, ancestors) & _line(b, ancestors)
 
 
-def _line(evidence: Evidence, ancestors: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return a piece of evidence and all it was made from."""
-    made_from = ancestors.get(evidence.id, frozenset())
-    return frozenset(id_ for id_ in made_from if not id_.startswith(SEARCH)) | {evidence.id}
+def _line(witness: Witness, ancestors: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return a witness and all it was made from."""
+    made_from = ancestors.get(witness.id, frozenset())
+    return frozenset(id_ for id_ in made_from if not id_.startswith(SEARCH)) | {witness.id}
 
 
 def _note_root(memory: Memory) -> str:

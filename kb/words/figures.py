@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crag_runtime.words.number_words import NUMBER_WORDS, worded_number
+from kb.words.number_words import NUMBER_WORDS, worded_number
 
 MONTH_DAYS, MONTHS = 31, 12
 _NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crag_runtime.dates.absolute_dates import number_of
-from crag_runtime.dates.almanac import UNIT_MONTHS, Span, shifted
-from crag_runtime.dates.atoms import Atom
-from crag_runtime.dates.date_starts import Rule, atoms_at, rules_at
+from kb.dates.absolute_dates import number_of
+from kb.dates.almanac import UNIT_MONTHS, Span, shifted
+from kb.dates.atoms import Atom
+from kb.dates.date_starts import Rule, atoms_at, rules_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import date
 
-    from crag_runtime.dates.date_starts import Start
+    from kb.dates.date_starts import Start
 
 SHORTEST_MONTH = 28  # days
 
@@ -51,7 +51,7 @@ def relative_atoms(plain: str, starts: Sequence[Start], today: date) -> Iterator
     """Return what a flat text names relative to today; years as years, so that "Q3 last year" can be joined.
 
     Args:
-        plain: a text through `crag_runtime.dates.flat_text.flat`.
+        plain: a text through `kb.dates.flat_text.flat`.
         starts: of that text.
         today: a day, UTC.
     """
