@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from crag_runtime.evidence import Evidence, Origin, Turn
 from crag_runtime.freshness import best_of_each, freshness
 from crag_runtime.recording.findings import as_evidence
+from crag_runtime.recording.keys import leads
 from crag_runtime.vectors import QuestionVectors
 from kb.dates.periods import periods_in
 from kb.history import AnswerId, EdgeKind, EvidenceKind
 from kb.independence import root_of
+from kb.ledger.barring import barred_texts
 from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
+from kb.rolled_back import is_rolled_back
 from kb.search import SearchRequest
 from kb.trust import effective, passes
 from kb.words.entities import entities
@@ -167,14 +170,24 @@ class Store:
         own = {id_: m for id_, m in memories.items() if m.tenant == tenant or _is_of_backup(m, backup)}
         return self._as_evidence(own, vectors, candidates, findings, now)
 
-    def screened(self, ids: Iterable[str], lookup: Lookup) -> Screened:
-        """Return what the ledger says of findings that came in before: a rejected page does not answer again."""
-        at = self._at(lookup)
-        stored, refused = set(), set()
+    def screened(self, ids: Iterable[str], lookup: Lookup, texts: Mapping[str, str] | None = None) -> Screened:
+        """Return what the ledger says of findings that came in before: a rejected page does not answer again.
+
+        Args:
+            ids: of the findings.
+            lookup: what the question may see.
+            texts: their texts, by id; one whose words were rolled back or erased is refused at any address.
+        """
+        at, told = self._at(lookup), texts or {}
+        stored: set[str] = set()
+        refused: set[str] = set()
         with self.memories.ledger.read() as tx:
+            barred = barred_texts(tx, lookup.tenant, told.values())
+            refused.update(id_ for id_, text in told.items() if text in barred)
             for id_, memory in tx.memories.get(map(MemoryId, ids)).items():
                 if self._may_use(memory, lookup, at):
                     stored.add(str(id_))
+                    refused.discard(str(id_))
                 elif _is_refused(memory, tx.evidence.of_memory(id_)):
                     refused.add(str(id_))
         return Screened(stored=frozenset(stored), refused=frozenset(refused))
@@ -257,7 +270,7 @@ class Store:
             standings=(Standing.QUARANTINED,),
             explain=False,
         )
-        keys = [h.memory for h in self.memories.search(request, vector=vector).hits]
+        keys = [h.memory for h in self.memories.search(request, vector=vector).hits if leads(h.memory)]
         if not keys:
             return []
         at = self._at(lookup)
@@ -348,10 +361,11 @@ def _turn(record: AnswerRecord, usable: Collection[MemoryId], said: str) -> Turn
 
 
 def _is_refused(memory: Memory, events: Iterable[EvidenceEvent]) -> bool:
-    """Return whether a finding was retired, rejected by a person, or brought down by evidence."""
+    """Return whether a finding was retired, rolled back, rejected by a person, or brought down by evidence."""
     decisive = [e.kind for e in events if e.kind in (EvidenceKind.VERIFICATION, EvidenceKind.REJECTION)]
     return (
         memory.standing is Standing.RETIRED
+        or is_rolled_back(memory)
         or decisive[-1:] == [EvidenceKind.REJECTION]
         or (memory.standing is Standing.QUARANTINED and memory.trust.confidence < DISTRUSTED)
     )

@@ -27,6 +27,7 @@ from kb.settings import (
     default_cache_dir,
     default_data_dir,
 )
+from kb.settings_governance import ClassRuleSettings, RuleSettings
 from kb_cli.answers import WAYS_OUT
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ CLASSES_INTRO = """Prior trust of a source class; a key that is not set keeps th
 `KB_TRUST__<CLASS>__<KEY>`. The defaults:"""
 THRESHOLDS_INTRO = """Bands of the evaluator and the gate, per type of question: `factual`, `analytical`, `creative`.
 `kb eval calibrate` fits them and prints these lines."""
+RULES_INTRO = """Rules of one source class, of one tenant, or of one class of one tenant. The narrower table wins; a key
+that is not set is as in `[govern]`. Environment: `KB_GOVERN__CLASSES__<CLASS>__<KEY>`, and so on."""
 FAILURES_INTRO = """A failing file never stops a run: the run exits 3 and lists each failure with its source, one of
 these codes, a message and a hint. A failed file is tried again when it, or the pipeline, changes."""
 TELEMETRY_INTRO = """Off, and free, until `telemetry_endpoint` (`KB_TELEMETRY_ENDPOINT`), or the standard
@@ -151,7 +154,7 @@ def settings_page() -> str:
     rows = [_setting_row(name, field, "KB_") for name, field in Settings.model_fields.items() if name not in _TABLES]
     tables = [
         part
-        for name in ("ingest", "chat", "search", "ask")
+        for name in ("ingest", "chat", "search", "ask", "govern", "jobs")
         for part in (f"## `[{name}]`", _model_table(Settings.model_fields[name].annotation, f"KB_{name.upper()}__"))
     ]
     parts = [
@@ -165,6 +168,16 @@ def settings_page() -> str:
             ("key", "value", "meaning"),
             [(f"`{n}`", _field_type(f), MEANINGS["thresholds"][n]) for n, f in ThresholdSettings.model_fields.items()],
         ),
+        "## `[govern.classes.<class>]`, `[govern.tenants.<tenant>]`, `[govern.tenants.<tenant>.classes.<class>]`",
+        RULES_INTRO,
+        _table(
+            ("key", "value", "in"),
+            [
+                (f"`{n}`", _field_type(f), "all three" if n in ClassRuleSettings.model_fields else "a tenant's table")
+                for n, f in RuleSettings.model_fields.items()
+                if n not in _NESTED
+            ],
+        ),
         "## `[trust.<class>]`",
         CLASSES_INTRO,
         _table(("key", "value"), [(f"`{n}`", _field_type(f)) for n, f in ClassSettings.model_fields.items()]),
@@ -176,7 +189,8 @@ def settings_page() -> str:
     return _page(parts)
 
 
-_TABLES = {"ingest", "chat", "search", "ask", "trust", "sources"}
+_NESTED = {"thresholds", "classes", "tenants"}  # tables of their own
+_TABLES = {"ingest", "chat", "search", "ask", "govern", "jobs", "trust", "sources"}
 
 
 def _policies() -> str:
@@ -200,7 +214,7 @@ def _yes(*, flag: bool) -> str:
 
 def _model_table(model: Any, prefix: str) -> str:  # noqa: ANN401
     assert issubclass(model, BaseModel)
-    rows = [_setting_row(name, field, prefix) for name, field in model.model_fields.items() if name != "thresholds"]
+    rows = [_setting_row(name, field, prefix) for name, field in model.model_fields.items() if name not in _NESTED]
     return _table(("key", "environment", "value", "default", "meaning"), rows)
 
 

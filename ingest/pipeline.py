@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from ingest.ahead import ahead
+from ingest.kept_out import Skipped
 from ingest.plan import Action
 from ingest.prepare import Prepared, Preparer, pipeline_digest
 from ingest.registration import after_part, is_whole, registered
@@ -18,6 +20,7 @@ from kb.errors import DocumentError, FailureCode, InputError, IntegrityError, St
 from kb.ledger.memories import trust_of
 from kb.ledger.runs import RunStatus
 from kb.model import Failure, Standing
+from kb.reputation import UNKNOWN
 from kb.telemetry import Metric, Span, count, span
 from kb.trust import is_renewal_due, leaves_gate_at
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from kb.ledger.memories import TrustRow
     from kb.memories import Memories
     from kb.model import Document, Instant
+    from kb.reputation import Record
     from kb.settings import Settings
 
 GROUP_TEXTS = 192  # passages embedded, and then stored, together: a crash repeats at most this much embedding
@@ -92,8 +96,8 @@ class Sync:
         """Name of the source."""
         return self._target.name
 
-    def preview(self, plan: Planned) -> Iterator[tuple[Item, Prepared | DocumentError]]:
-        """Yield every document to be parsed, prepared but neither embedded nor stored."""
+    def preview(self, plan: Planned) -> Iterator[tuple[Item, Prepared | Skipped | DocumentError]]:
+        """Yield every document to be parsed, prepared but neither embedded nor stored, or why it is not to be."""
         with ExitStack() as stack:
             preparer = self._preparer(stack)
             yield from self._prepared(preparer, plan, _to_prepare(plan.items))
@@ -197,6 +201,9 @@ class Sync:
                 if isinstance(outcome, DocumentError):
                     self._failed(store, item, outcome)
                     self._progress.advance()
+                elif isinstance(outcome, Skipped):
+                    self._skipped(store, item, outcome)
+                    self._progress.advance()
                 else:
                     group.append(outcome)
                 if sum(len(p.change.texts) for p in group) >= GROUP_TEXTS or len(group) >= GROUP_DOCUMENTS:
@@ -238,6 +245,9 @@ class Sync:
         report.memories["unchanged"] += change.unchanged + len(change.changed) - len(change.revived)
         source = change.document.source
         report.warnings += [SkippedLine(source=source, reason=w) for w in prepared.warnings]
+        for why, number in sorted(Counter(change.kept_out.values()).items()):
+            passages = "1 passage is" if number == 1 else f"{number} passages are"
+            report.warnings.append(SkippedLine(source=source, reason=f"{passages} kept out: {why}"))
         if change.reverify:
             reason = f"{change.reverify} verified passages were replaced by new words that nobody has verified"
             report.warnings.append(SkippedLine(source=source, reason=reason))
@@ -246,9 +256,12 @@ class Sync:
 
     def _prepared(
         self, preparer: Preparer, plan: Planned, items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Prepared | DocumentError]]:
+    ) -> Iterator[tuple[Item, Prepared | Skipped | DocumentError]]:
         """Yield each item with its document, or with why there is none; files are read and parsed ahead."""
-        for item, read in ahead(items, lambda i: preparer.read(plan.files[i.source])):
+        out = preparer.skipped(items)
+        yield from ((i, out[i.raw]) for i in items if i.raw in out)
+        left = [i for i in items if i.raw not in out]
+        for item, read in ahead(left, lambda i: preparer.read(plan.files[i.source])):
             file = plan.files[item.source]
             if isinstance(read, DocumentError):
                 yield item, read
@@ -258,6 +271,12 @@ class Sync:
                 yield item, preparer.prepared(item, file, sidecar, read, self._memories.clock.now())
             except DocumentError as error:
                 yield item, error
+
+    def _skipped(self, store: Store, item: Item, skipped: Skipped) -> None:
+        """Pass over what was rolled back; a failure of the same file is over."""
+        self._report.skip(SkippedLine(source=item.source, reason=skipped.reason))
+        if item.failure is not None:
+            store.forget([item.source])
 
     def _failed(self, store: Store, item: Item, error: DocumentError) -> None:
         line = FailureLine(source=item.source, code=error.code.value, message=str(error), hint=error.hint)
@@ -309,7 +328,14 @@ class Sync:
             tenant=self._options.tenant,
             root=self._target.name,
             gate=self._memories.gate,
+            record=self._record(),
         )
+
+    def _record(self) -> Record:
+        if not self._memories.has_reputation:
+            return UNKNOWN
+        with self._ledger.read() as tx:
+            return tx.reputation.of_root(self._options.tenant, self._target.name)
 
     def _register(self, scan: Scan) -> None:
         """Keep the source, with the options of a run over all of it, for the next sync."""

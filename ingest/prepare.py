@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ingest.chunk import CHUNKER_VERSION, ChunkLimits, Counters, chunk
 from ingest.front_matter import governed
+from ingest.kept_out import KeptOut, Skipped, kept_out, skipped_by_hash, skipped_whole
 from ingest.parse import PARSER_VERSION
 from ingest.prior import document_prior, given_part, is_prior_alike, metadata_fingerprint
 from ingest.version import Rules, VersionChange, next_version
@@ -17,10 +18,11 @@ from kb.index.validate import broken_metadata
 from kb.ledger.checks import checked_json
 from kb.model import MAX_METADATA_BYTES, Document, Fingerprint
 from kb.passages import metadata_bytes
+from kb.reputation import UNKNOWN, Record
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ingest.blocks import Chunk, ParsedDocument
     from ingest.front_matter import Governed
@@ -82,6 +84,7 @@ class Preparer:
     tenant: str
     root: str
     gate: float
+    record: Record = UNKNOWN  # how the source's memories fared
 
     def read(self, file: FoundFile) -> Read | DocumentError:
         """Return what a file says, or why it says nothing. Touches no ledger, so any thread may call it."""
@@ -92,8 +95,13 @@ class Preparer:
         except DocumentError as error:
             return error
 
-    def prepared(self, item: Item, file: FoundFile, sidecar: Governed, read: Read, now: Instant) -> Prepared:
-        """Return the document of `item` as the store will have it.
+    def skipped(self, items: Iterable[Item]) -> dict[str, Skipped]:
+        """Return, by the hash of their bytes, the files that were rolled back as a whole: they are not even read."""
+        with self.memories.ledger.read() as tx:
+            return skipped_by_hash(tx, self.tenant, {item.raw for item in items})
+
+    def prepared(self, item: Item, file: FoundFile, sidecar: Governed, read: Read, now: Instant) -> Prepared | Skipped:
+        """Return the document of `item` as the store will have it, or why it is passed over.
 
         Raises:
             DocumentError: it cannot be ingested.
@@ -113,10 +121,17 @@ class Preparer:
         )
         old = item.document
         known = self._known(old)
+        texts = [c.text for c in chunks]
+        out = self._kept_out(fingerprint, texts, known)
+        if isinstance(out, Skipped):
+            return out
         document = self._document(item, file, title, fingerprint, now)
         reset = old is not None and not is_prior_alike(old.fingerprint.metadata, fingerprint.metadata)
-        rules = Rules(prior=prior, reset=reset, gate=self.gate)
-        change = next_version(document, chunks, known, rules, now)
+        record = UNKNOWN if prior.is_vouched else self.record
+        rules = Rules(prior=prior, reset=reset, gate=self.gate, barred=out.barred, erased=out.erased, record=record)
+        change = replace(next_version(document, chunks, known, rules, now), reviewed=out.reviewed)
+        if skipped := skipped_whole(texts, out, change):
+            return skipped
         tokens = sum(c.tokens for c in chunks)
         return Prepared(
             item=item, change=change, outcome=outcome_of(old, document), tokens=tokens, warnings=parsed.warnings
@@ -147,6 +162,13 @@ class Preparer:
         with self.memories.ledger.read() as tx:
             return {m.id: m for m in tx.memories.of_document(old.id)}
 
+    def _kept_out(
+        self, fingerprint: Fingerprint, texts: Sequence[str], known: Mapping[MemoryId, Memory]
+    ) -> KeptOut | Skipped:
+        with self.memories.ledger.read() as tx:
+            whole = skipped_by_hash(tx, self.tenant, [fingerprint.raw, fingerprint.content])
+            return next(iter(whole.values()), None) or kept_out(tx, self.tenant, texts, known.values())
+
     def _document(self, item: Item, file: FoundFile, title: str, fingerprint: Fingerprint, now: Instant) -> Document:
         seen = item.seen
         assert seen is not None, "a removal is not prepared"
@@ -157,7 +179,8 @@ class Preparer:
             id_, version, created = document_id(self.tenant, seen.source, birth=birth), 1, now
         else:
             is_new = old.fingerprint.content != fingerprint.content or old.deleted_at is not None
-            id_, version, created = old.id, old.version + is_new, old.created_at
+            id_, created = old.id, old.created_at
+            version = self._latest(old) + 1 if is_new else old.version
         return Document(
             id=id_,
             tenant=self.tenant,
@@ -171,6 +194,11 @@ class Preparer:
             created_at=created,
             updated_at=now,
         )
+
+    def _latest(self, document: Document) -> int:
+        """Return the number of a document's newest version: one that was rolled back keeps its number."""
+        with self.memories.ledger.read() as tx:
+            return max((v.version for v in tx.documents.versions(document.id)), default=document.version)
 
 
 def _check_metadata(metadata: Mapping[str, Json]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ingest.kept_out import Skipped
 from ingest.plan import Action
 from ingest.report import DOCUMENT_KEYS, FailureLine, SkippedLine
 from kb.errors import DocumentError, ExitCode
@@ -89,6 +90,7 @@ def previewed(sync: Sync) -> Preview:
     plan = sync.plan()
     actions: list[PlannedDocument] = []
     failures: list[FailureLine] = []
+    skipped = [SkippedLine(source=s.relative, reason=s.reason) for s in plan.scan.skipped]
     texts: dict[str, str] = {}
     for item in plan.items:
         if item.failure is not None and item.action is Action.FAILED_BEFORE:
@@ -101,6 +103,9 @@ def previewed(sync: Sync) -> Preview:
             line = FailureLine(source=item.source, code=outcome.code, message=str(outcome), hint=outcome.hint)
             failures.append(line)
             continue
+        if isinstance(outcome, Skipped):
+            skipped.append(SkippedLine(source=item.source, reason=outcome.reason))
+            continue
         change = outcome.change
         texts |= change.texts
         added, lost = len(change.added) + len(change.revived), len(change.superseded)
@@ -108,10 +113,10 @@ def previewed(sync: Sync) -> Preview:
     counts = Counter(a.outcome for a in actions)
     return Preview(
         source_name=sync.source_name,
-        documents={**counts, "failed": len(failures), "skipped": len(plan.scan.skipped)},
+        documents={**counts, "failed": len(failures), "skipped": len(skipped)},
         actions=tuple(actions),
         failures=tuple(failures),
-        skipped=tuple(SkippedLine(source=s.relative, reason=s.reason) for s in plan.scan.skipped),
+        skipped=tuple(skipped),
         texts=len(texts),
         tokens=sum(a.tokens for a in actions),
     )

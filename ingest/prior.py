@@ -39,6 +39,7 @@ class DocumentPrior:
     policy: TrustPolicy
     title: str
     metadata: Mapping[str, Json]
+    is_vouched: bool = False  # an owner said what it is worth: its source's reputation takes nothing from that
 
 
 def document_prior(
@@ -62,7 +63,11 @@ def document_prior(
     if tags:
         metadata.setdefault("tags", tags)
     return DocumentPrior(
-        source_class=source_class, policy=policy, title=sidecar.title or front.title or "", metadata=metadata
+        source_class=source_class,
+        policy=policy,
+        title=sidecar.title or front.title or "",
+        metadata=metadata,
+        is_vouched=verified is not None or confidence is not None or source_class is SourceClass.CURATED,
     )
 
 

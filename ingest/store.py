@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ingest.version import due_for_renewal, ended
 from kb.errors import StaleRevision
+from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import FOREVER, Standing
 from kb.telemetry import Span, span
 
@@ -90,6 +91,7 @@ class Store:
         touched = (*change.added, *change.changed, *change.superseded)
         with self._ledger.write() as tx:
             self._refuse_another_embedder(tx)
+            self._refuse_rolled_back(tx, change)
             before = tx.documents.get(document.id)
             tx.documents.put(document)
             if before is None or before.version != document.version:
@@ -111,6 +113,17 @@ class Store:
     def _refuse_another_embedder(self, tx: LedgerTx) -> None:
         """A reindex may have switched to another embedder since this run's texts were embedded."""
         self._memories.generations.matching(tx, self._memories.embedder.identity)
+
+    def _refuse_rolled_back(self, tx: LedgerTx, change: VersionChange) -> None:
+        """A rollback may have come after this version was prepared; the next run looks at it anew.
+
+        Raises:
+            StaleRevision: words that would become retrievable must not come back any more.
+        """
+        made = change.document.fingerprint
+        out = barred_documents(tx, self._tenant, [made.raw, made.content])
+        if out or barred_texts(tx, self._tenant, change.coming - change.reviewed):
+            raise StaleRevision(f"document {change.document.id} holds what was rolled back or erased meanwhile")
 
     def touch(self, document: Document) -> None:
         """Note new size and times of a document whose bytes are the same."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kb.ids import embed_hash, passage_id
 from kb.model import FOREVER, Kind, Memory, Passage, Standing
 from kb.passages import embed_text
+from kb.reputation import REASON, UNKNOWN, Record, reputed
 from kb.trust import is_renewal_due, prior, renewed
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ingest.blocks import Chunk
     from ingest.prior import DocumentPrior
-    from kb.model import Document, Instant, MemoryId, SourceClass, Trust
+    from kb.model import Document, Instant, Json, MemoryId, SourceClass, Trust
     from kb.trust import TrustPolicy
 
 
@@ -33,6 +34,9 @@ class VersionChange:
         unchanged: how many memories stay exactly as they are.
         texts: what to embed, by hash.
         reverify: how many verified passages were replaced by unverified words.
+        coming: texts that become retrievable with it, though they were not before.
+        reviewed: those of them that come although their words were rolled back elsewhere.
+        kept_out: why passages wait in quarantine, or are not stored at all, by their texts.
     """
 
     document: Document
@@ -43,6 +47,9 @@ class VersionChange:
     unchanged: int
     texts: Mapping[str, str]
     reverify: int
+    coming: frozenset[str] = frozenset()
+    reviewed: frozenset[str] = frozenset()
+    kept_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_switch(self) -> bool:
@@ -58,11 +65,17 @@ class Rules:
         prior: of the document now.
         reset: whether the prior is another than before, so that trust starts anew.
         gate: confidence to exceed; tells when a kept passage is due for renewal.
+        barred: why texts that come with this version wait in quarantine.
+        erased: why texts are not stored at all.
+        record: how the source's memories fared: what is new of it is believed accordingly.
     """
 
     prior: DocumentPrior
     reset: bool
     gate: float
+    barred: Mapping[str, str] = field(default_factory=dict)
+    erased: Mapping[str, str] = field(default_factory=dict)
+    record: Record = UNKNOWN
 
 
 def next_version(
@@ -77,12 +90,15 @@ def next_version(
         rules: what decides trust.
         now: the instant of the switch.
     """
-    wanted = _wanted(document, chunks, rules.prior, now)
-    added, changed, revived = [], [], []
+    stored = [c for c in chunks if c.text not in rules.erased]
+    wanted = _wanted(document, stored, rules.prior, now)
+    added, changed, revived, coming = [], [], [], set()
     for memory in wanted.values():
         old = known.get(memory.id)
+        if (old is None or old.standing is Standing.SUPERSEDED) and memory.text not in rules.barred:
+            coming.add(memory.text)
         if old is None:
-            added.append(memory)
+            added.append(_barred(reputed(memory, rules.prior.policy, rules.record, now), rules))
             continue
         after = _kept(old, memory, rules, now)
         if after is not None:
@@ -105,7 +121,19 @@ def next_version(
             if m.id in fresh
         },
         reverify=sum(m.trust.verified for m in lost) if added and not rules.prior.policy.verified else 0,
+        coming=frozenset(coming),
+        kept_out={c.text: why for c in chunks if (why := _why_out(c.text, rules))},
     )
+
+
+def _why_out(text: str, rules: Rules) -> str:
+    return rules.erased.get(text) or rules.barred.get(text) or ""
+
+
+def _barred(memory: Memory, rules: Rules) -> Memory:
+    """Return a memory that comes with this version; one whose words were rolled back waits for a person."""
+    why = rules.barred.get(memory.text)
+    return memory if why is None else replace(memory, standing=Standing.QUARANTINED, standing_reason=why)
 
 
 def ended(memory: Memory, now: Instant, reason: str) -> Memory:
@@ -160,19 +188,29 @@ def _wanted(
 def _kept(old: Memory, wanted: Memory, rules: Rules, now: Instant) -> Memory | None:
     """Return the known memory as the new version has it, or None when nothing about it changes."""
     returns = old.valid_to != FOREVER
+    standing, reason = old.standing, old.standing_reason
+    if standing is Standing.SUPERSEDED:
+        why = rules.barred.get(old.text)
+        standing, reason = (Standing.ACTIVE, "") if why is None else (Standing.QUARANTINED, why)
     after = replace(
         old,
         source=wanted.source,
         source_class=wanted.source_class,
         passage=wanted.passage,
         embed_hash=wanted.embed_hash,
-        metadata=wanted.metadata,
+        metadata=_metadata(old, wanted, rules),
         trust=_trust(old, wanted.trust, rules, now, returns=returns),
-        standing=Standing.ACTIVE if old.standing is Standing.SUPERSEDED else old.standing,
-        standing_reason="" if old.standing is Standing.SUPERSEDED else old.standing_reason,
+        standing=standing,
+        standing_reason=reason,
         valid_to=FOREVER,  # its beginning stays, so that the past still has it; the versions know of the gap
     )
     return None if after == old else replace(after, updated_at=now, rev=old.rev + 1)
+
+
+def _metadata(old: Memory, wanted: Memory, rules: Rules) -> Mapping[str, Json]:
+    """Return the new version's metadata; why the memory began with less than its class stays with it."""
+    why = None if rules.reset or REASON in wanted.metadata else old.metadata.get(REASON)
+    return wanted.metadata if why is None else {**wanted.metadata, REASON: why}
 
 
 def _trust(old: Memory, fresh: Trust, rules: Rules, now: Instant, *, returns: bool) -> Trust:

@@ -70,13 +70,14 @@ class EdgeKind(StrEnum):
     CITED = "cited"  # memory → answer that cited it
     KEY = "key"  # answer → its answer-key memory
     FOUND = "found"  # web search (search://provider/query) → finding that it returned
+    DERIVED = "derived"  # memory, answer or root source (root://name) → note that was written from it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     """One step of lineage, from what was there first to what was derived from it.
 
-    Parent and child are ids of memories or answers, or URIs of searches.
+    Parent and child are ids of memories or answers, or URIs of searches and root sources.
     """
 
     tenant: str

@@ -6,6 +6,7 @@ answers and what was derived from them, two passages of one document, two pages 
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Protocol
 
 from kb.addresses import host_of, registrable
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kb.model import Memory
 
 SEARCH = "search://"  # ancestors that are searches: how a page was met, not what it was made from
+ROOT = "root://"  # ancestors that are root sources: a note from one page of a host is no second witness of another page
+_ROOT_BYTES = 200  # of a root source's name; a longer one is told by its beginning and its digest
 _WEB = ("http://", "https://")
 
 
@@ -77,10 +80,19 @@ def independent(a: Witness, b: Witness, ancestors: Mapping[str, frozenset[str]])
     return not _line(a, ancestors) & _line(b, ancestors)
 
 
+def root_mark(root: str) -> str:
+    """Return a root source as an ancestor, `root://name`, short enough for a step of lineage."""
+    data = root.encode("utf-8", "replace")
+    if len(data) <= _ROOT_BYTES:
+        return f"{ROOT}{root}"
+    return f"{ROOT}{data[:_ROOT_BYTES].decode(errors='ignore')}~{hashlib.sha256(data).hexdigest()[:16]}"
+
+
 def _line(witness: Witness, ancestors: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return a witness and all it was made from."""
+    """Return a witness, the root source it was read in, and all it was made from."""
     made_from = ancestors.get(witness.id, frozenset())
-    return frozenset(id_ for id_ in made_from if not id_.startswith(SEARCH)) | {witness.id}
+    own = {witness.id, root_mark(witness.root)}
+    return frozenset(id_ for id_ in made_from if not id_.startswith(SEARCH)) | own
 
 
 def _note_root(memory: Memory) -> str:

@@ -22,9 +22,11 @@ from kb.index.validate import broken_metadata
 from kb.ledger import open_ledger
 from kb.ledger.checks import checked_text
 from kb.model import MAX_METADATA_BYTES, Kind, Memory, Passage, Scope, SourceClass, Standing
+from kb.notes import kept_out, written
 from kb.passages import embed_text, embedded_as, metadata_bytes
 from kb.ranking import Mode
 from kb.rebirth import follow_half_lives
+from kb.reputation import reputed
 from kb.search import Searcher, SearchResult
 from kb.trust import prior
 
@@ -56,6 +58,8 @@ class Note:
         title: what it is about.
         confidence: prior in [0, 1]; None for the class's own.
         metadata: anything else, as JSON.
+        derived_from: ids of the memories and answers that it was written from. It descends from them: it is no
+            witness for them, and goes with them when they are rolled back.
     """
 
     text: str
@@ -66,6 +70,7 @@ class Note:
     title: str = ""
     confidence: float | None = None
     metadata: Mapping[str, Json] | None = None
+    derived_from: tuple[str, ...] = ()
 
 
 class Memories:
@@ -80,6 +85,7 @@ class Memories:
         self.clock = clock
         self.policies: Mapping[SourceClass, TrustPolicy] = settings.policies
         self.gate = settings.gate
+        self.has_reputation = settings.govern.reputation
         self.projector = Projector(ledger, generations, clock)
         catch_up = partial(self.projector.drain, wait_seconds=CATCH_UP_S)
         self._searcher = Searcher(ledger, self.policies, catch_up)
@@ -134,27 +140,37 @@ class Memories:
     def add_note(self, note: Note) -> tuple[Memory, Drained]:
         """Store a note and return it with the state of its projection. The same note twice is one memory.
 
+        A note whose words were rolled back, or that was written from what was, waits in quarantine. Said again with
+        other parents, a note descends from all of them.
+
         Raises:
-            InputError: the text is empty or too long, or `by` is no author of notes.
+            InputError: the text is empty or too long, `by` is no author of notes, or what it was written from is none
+                of the tenant's.
+            Refused: its words were erased.
         """
         now = self.clock.now()
         memory = note_memory(note, self.policies, now)
         self.generations.ensured(self.embedder.identity, now)
-        known = self._stored(memory.id)
-        if known is not None:
+        if not note.derived_from and (known := self._stored(memory.id)) is not None:
             return known, Drained()
+        with self.ledger.read() as tx:
+            kept_out(tx, memory)  # nothing of what was erased is even embedded
+            if self.has_reputation and note.confidence is None:
+                memory = reputed(memory, self.policies[note.by], tx.reputation.of_author(memory), now)
         self.embed({memory.embed_hash: embedded_as(memory)})
         try:
-            with self.ledger.write() as tx:
-                self.generations.matching(tx, self.embedder.identity)
-                tx.memories.add([memory])
-                tx.outbox.mark([memory.id], now)
+            stored = self._add_note(memory, note.derived_from, now)
         except IntegrityError:
             known = self._stored(memory.id)  # somebody else has added the same note meanwhile
             if known is None:
                 raise
-            return known, Drained()
-        return memory, self.projector.drain()
+            stored = self._add_note(memory, note.derived_from, now) if note.derived_from else known
+        return stored, self.projector.drain()
+
+    def _add_note(self, memory: Memory, parents: Sequence[str], now: Instant) -> Memory:
+        with self.ledger.write() as tx:
+            self.generations.matching(tx, self.embedder.identity)
+            return written(tx, memory, parents, now)
 
     def _stored(self, id_: MemoryId) -> Memory | None:
         with self.ledger.read() as tx:

@@ -51,6 +51,12 @@ class GovernSettings(BaseModel):
     check_every_days: float = Field(
         default=7.0, ge=0, le=MAX_DAYS, description="days between external checks of one memory"
     )
+    judge: bool = Field(
+        default=False, description="whether the chat model confirms contradictions, and looks at pairs in doubt"
+    )
+    reputation: bool = Field(
+        default=True, description="whether a source whose memories keep being refused is believed less"
+    )
     forecast_days: int = Field(default=30, ge=1, le=3650, description="how far `policy check` looks ahead")
     classes: dict[SourceClass, ClassRuleSettings] = Field(default_factory=dict, description="per source class")
     tenants: dict[str, RuleSettings] = Field(default_factory=dict, description="per tenant")

@@ -45,11 +45,13 @@ class ActionKind(StrEnum):
     QUARANTINE = "quarantine"
     ACTIVATE = "activate"  # promoted, restored or verified: retrievable again
     REVIVE = "revive"  # what a rolled-back version had superseded is current again
-    VERIFY = "verify"
-    DOUBT = "doubt"  # its verification has run out or it is contested: it waits for review
+    VERIFY = "verify"  # a person vouches for it
+    REJECT = "reject"  # a person refuses it: quarantined, not verified any more
+    RESTORE = "restore"  # a person takes back that it was retired or quarantined
     WEIGH = "weigh"  # evidence moves its confidence
     CONTEST = "contest"  # another memory says otherwise
     SETTLE = "settle"  # no longer contested
+    LOOK = "look"  # it was looked into, or how far the looking got: no memory changes
     PIN = "pin"
     UNPIN = "unpin"
     ANNOTATE = "annotate"
@@ -172,6 +174,9 @@ class TombstoneKind(StrEnum):
 
     TEXT = "text"  # a passage's words
     DOCUMENT = "document"  # a document's content, as the hash of its parsed text
+    ID = (
+        "id"  # an erased memory's id, or the name that it was erased under: a digest of its words must not stay, either
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,9 @@ class Span(StrEnum):
     ASK = "kb.ask"
     NODE = "kb.ask.node"
     WRITE_BACK = "kb.ask.write_back"
+    SWEEP = "kb.govern.sweep"
+    SWEEP_BATCH = "kb.govern.batch"
+    JOB = "kb.job"
 
 
 class Metric(StrEnum):
@@ -85,6 +88,13 @@ class Metric(StrEnum):
     WRITE_BACK_FAILURES = "kb_write_back_failures_total"
     NODE_SECONDS = "kb_node_seconds"
     ASK_SECONDS = "kb_ask_seconds"
+    SWEEPS = "kb_sweeps_total"
+    SWEEP_ACTIONS = "kb_sweep_actions_total"
+    SWEEPS_REFUSED = "kb_sweeps_refused_total"
+    SWEEP_SECONDS = "kb_sweep_seconds"
+    JOB_RUNS = "kb_job_runs_total"
+    JOB_ALERTS = "kb_job_alerts_total"
+    JOB_SECONDS = "kb_job_seconds"
 
 
 class _Exporter:

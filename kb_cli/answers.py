@@ -124,7 +124,7 @@ def waiting_lines(waiting: Waiting, go_on: str = "") -> list[str]:
             "what was found does not suffice; a person decides whether it is used:",
             *(f"   {query}" for query in waiting.queries),
             *(_found(each) for each in waiting.found),
-            *([] if waiting.found else ["nothing relevant was found; `edit` looks for other words"]),
+            *([] if waiting.found else ["nothing that may answer was found; `edit` looks for other words"]),
             *decide,
         ]
     most = f"{waiting.max_searches} {_plural('search', waiting.max_searches)} at most"

@@ -7,7 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kb_cli import ask, care, evaluate, ingest, init, memory, render, search, session, store, trace
+from kb_cli import (
+    ask,
+    care,
+    daemon,
+    decisions,
+    evaluate,
+    forget,
+    govern,
+    ingest,
+    init,
+    jobs,
+    lineage,
+    memory,
+    policies,
+    render,
+    rollback,
+    search,
+    session,
+    store,
+    trace,
+)
 
 if TYPE_CHECKING:
     from kb.model import Json
@@ -27,13 +47,22 @@ app.command("search")(search.search)
 app.command("ask")(ask.ask)
 app.command("trace")(trace.trace)
 app.command("feedback")(trace.feedback)
+app.command("rollback")(rollback.rollback)
 app.command("status")(care.status)
 app.command("doctor")(care.doctor)
 app.command("reindex")(care.reindex)
 app.command("reconcile")(care.reconcile)
+memory.app.command("trace")(lineage.trace_memory)
+decisions.register(memory.app)
+forget.register(memory.app)
+govern.app.command("run")(jobs.run)
+govern.app.command("forecast")(policies.forecast)
+govern.app.add_typer(policies.app, name="policy")
 app.add_typer(memory.app, name="memory")
+app.add_typer(govern.app, name="govern")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(store.app, name="store")
+app.add_typer(daemon.app, name="daemon")
 
 
 def _version(wanted: bool) -> None:

@@ -42,6 +42,9 @@ User = Annotated[str, typer.Option("--user", help="Seen only by searches that na
 Agent = Annotated[str, typer.Option("--agent", help="Seen only by searches that name this agent.")]
 Conversation = Annotated[str, typer.Option("--conversation", help="Likewise for a conversation.")]
 Metadata = Annotated[list[str] | None, typer.Option("--metadata", help="key=value; repeatable.")]
+From = Annotated[
+    list[str] | None, typer.Option("--from", help="Memory or answer that it was written from, by id; repeatable.")
+]
 
 
 @app.command("add")
@@ -55,6 +58,7 @@ def add(
     agent: Agent = "",
     conversation: Conversation = "",
     metadata: Metadata = None,
+    from_: From = None,
     tenant: Tenant = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +67,7 @@ def add(
     from kb.model import Scope, SourceClass
     from kb_cli.values import from_stdin, pairs, readable
 
-    readable(text, source, title, user, agent, conversation)
+    readable(text, source, title, user, agent, conversation, *(from_ or []))
     settings = settings_of(tenant=tenant)
     note = Note(
         text=from_stdin() if text == "-" else text,
@@ -74,6 +78,7 @@ def add(
         scope=Scope(agent=agent, user=user, conversation=conversation),
         confidence=confidence,
         metadata=pairs(metadata or []),
+        derived_from=tuple(from_ or ()),
     )
     with opened(settings) as memories:
         memory, drained = memories.add_note(note)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
-from kb_cli.session import AsJson, Tenant, opened, settings_of
+from kb_cli.session import AsJson, Tenant, clock, opened, settings_of
 
 if TYPE_CHECKING:
     from kb.model import Json
@@ -70,7 +70,6 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search memories whose effective confidence passes the gate."""
-    from kb.clock import SystemClock
     from kb.model import Scope
     from kb.ranking import Fusion, Mode
     from kb.search import SearchRequest
@@ -83,7 +82,7 @@ def search(
         tenant=settings.tenant,
         k=k,
         gate=settings.gate,
-        at=None if at is None else instant(at, SystemClock().now()),
+        at=None if at is None else instant(at, clock().now()),
         mode=Mode(mode.value),
         fusion=Fusion(fusion.value),
         scope=Scope(agent=agent, user=user, conversation=conversation),

@@ -94,6 +94,8 @@ def _why_not(record: AnswerRecord, given: Feedback) -> str:
     """Return why feedback moved nothing."""
     if given.rejected:
         return "a person has rejected what it cites; that stands"
+    if given.borrowed:
+        return "what it cites is another tenant's, the second source: nothing is written about it"
     can_credit = any(c.supports for c in record.citations)
     return "this was counted already" if can_credit else "the answer cites nothing that could be credited"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crag_runtime.calibrating.drift import Tolerance
 from crag_runtime.calibrating.drifting import Check, checked
@@ -38,6 +38,13 @@ def golden(count: int = 40) -> list[LabelledPair]:
 
 
 def check(
+    evaluator: Evaluator, pairs: Sequence[LabelledPair], baseline: Baseline | None = None, **given: Any
+) -> DriftReport:
+    """Return the report of one run; see `checking`."""
+    return asyncio.run(checking(evaluator, pairs, baseline, **given))
+
+
+async def checking(
     evaluator: Evaluator,
     pairs: Sequence[LabelledPair],
     baseline: Baseline | None = None,
@@ -52,6 +59,6 @@ def check(
     threads = Threads(2)
     try:
         bench = Bench(evaluator=evaluator, embedder=embedder, threads=threads)
-        return asyncio.run(checked(wanted, bench, now, lambda _done, _total: None))
+        return await checked(wanted, bench, now, lambda _done, _total: None)
     finally:
         threads.close()

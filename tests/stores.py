@@ -22,7 +22,7 @@ from tests.fakes.embedder import HashingEmbedder
 from tests.fakes.index import InProcessIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from ingest.report import Report
@@ -81,6 +81,10 @@ class InProcessServer:
     def drop(self, name: str) -> None:
         self.check()
         self.collections.pop(name, None)
+
+    def scrub(self, names: Sequence[str]) -> None:
+        """Nothing is left of what was deleted."""
+        self.check()
 
     def close(self) -> None:
         """Collections stay, as a server's would."""

@@ -78,10 +78,22 @@ class SqliteCache:
         names = [memory_name(tenant, id_) for id_ in set(memory_ids)]
         return self._tried(lambda c: _delete(c, names), 0)
 
+    def tidy(self) -> int:
+        """Drop what has expired, and what is over the limit; return how many entries went."""
+        if not self._path.exists():
+            return 0
+        return self._tried(self._tidied, 0)
+
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
             self._let_go()
+
+    def _tidied(self, connection: sqlite3.Connection) -> int:
+        before = connection.total_changes
+        with connection:
+            _tidy(connection, self._clock.now(), self._limit)
+        return connection.total_changes - before
 
     def _write(self, connection: sqlite3.Connection, rows: list[tuple[str, str, bytes, int]]) -> None:
         with connection:

@@ -9,7 +9,7 @@ from langgraph.types import interrupt
 
 from crag_runtime.deps import Deps  # noqa: TC001
 from crag_runtime.evidence import Verdict
-from crag_runtime.routes import open_subs
+from crag_runtime.routes import open_subs, usable
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import NodeName, RunState, Update, findings_of, plan_of, step
 
@@ -61,9 +61,9 @@ def judged(state: RunState, answer: object) -> Update:
 
 
 def _found(state: RunState, deps: Deps) -> list[dict[str, Json]]:
-    """Return what was graded for the open sub-questions and may still be seen, the most relevant first: no text."""
+    """Return what a yes would let be used for the open sub-questions, the most relevant first: no text."""
     subs = open_subs(state)
-    grades = [g["grade"] for g in state["grades"] if g["sub"] in subs]
+    grades = [g["grade"] for sub in subs for g in usable(state["grades"], sub, state["verdicts"][sub])]
     best = sorted(grades, key=lambda grade: -float(str(grade["relevance"] or 0.0)))
     ids = {str(grade["id"]): 0.0 for grade in best}
     evidence = deps.store.usable(ids, findings_of(state), lookup_of(state, deps.policy))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime  # noqa: TC002 - the graph reads this annotation at run time
 
-from crag_runtime.codec import plain
+from crag_runtime.codec import plain, restored
 from crag_runtime.deps import Deps  # noqa: TC001
-from crag_runtime.evidence import Usage
-from crag_runtime.recording.findings import finding_id
+from crag_runtime.evidence import Finding, Usage
+from crag_runtime.recording.findings import finding_id, kept_text
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import Candidate, Found, NodeName, RunState, Update, scope_of, spent, step
 from kb.errors import Fault, SearchUnavailable
@@ -41,7 +41,8 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
         for finding in findings:
             id_ = finding_id(finding, tenant=state["tenant"], scope=scope_of(state))
             found.update({(s, id_): Found(sub=s, id=id_, query=query, finding=plain(finding)) for s in subs})
-    known = await deps.threads.call(deps.store.screened, {id_ for _, id_ in found}, lookup_of(state, deps.policy))
+    texts = {f["id"]: kept_text(restored(Finding, f["finding"])) for f in found.values()}
+    known = await deps.threads.call(deps.store.screened, set(texts), lookup_of(state, deps.policy), texts)
     stored = [Candidate(sub=f["sub"], id=f["id"], score=0.0) for f in found.values() if f["id"] in known.stored]
     found = {key: f for key, f in found.items() if f["id"] not in known.stored | known.refused}
     is_retry = bool(timed_out) and not state["is_retry"] and state["searches"] + used < deps.policy.budgets.searches

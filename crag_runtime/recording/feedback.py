@@ -25,11 +25,13 @@ class Feedback:
         events: that were new.
         memories: as these left them.
         rejected: memories that a person has rejected: nothing was counted for or against them.
+        borrowed: memories of a second source, which is another tenant's: nothing is written about them.
     """
 
     events: tuple[EvidenceEvent, ...]
     memories: tuple[Memory, ...]
     rejected: tuple[MemoryId, ...] = ()
+    borrowed: tuple[MemoryId, ...] = ()
 
 
 def answer_record(memories: Memories, answer_id: AnswerId, tenant: str) -> AnswerRecord:
@@ -82,6 +84,7 @@ def _given(
     with memories.ledger.write() as tx:
         found = tx.memories.get([e.memory_id for e in events])
         known = {id_: memory for id_, memory in found.items() if memory.tenant == tenant}
+        borrowed = tuple(id_ for id_ in found if id_ not in known)
         history = {id_: tx.evidence.of_memory(id_) for id_ in known}
         rejected = tuple(id_ for id_, memory in known.items() if is_rejected(memory, history[id_]))
         new = tx.evidence.add([e for e in events if e.memory_id in known and e.memory_id not in rejected])
@@ -89,4 +92,4 @@ def _given(
         tx.memories.replace(moved)
         tx.outbox.mark([m.id for m in moved], now)
     memories.projector.drain()
-    return Feedback(events=tuple(new), memories=tuple(moved), rejected=rejected)
+    return Feedback(events=tuple(new), memories=tuple(moved), rejected=rejected, borrowed=borrowed)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kb.trust import TrustPolicy
 
 SOURCE = "answer://key"
+REASON = "an answer-key: leads to the memories that were cited, is none itself"
 MAX_QUESTION = 2_000  # characters: longer questions are hardly asked twice
 
 
@@ -44,10 +45,15 @@ def answer_key(learned: Learned, policies: Mapping[SourceClass, TrustPolicy]) ->
         text=text,
         trust=prior(policies[SourceClass.ANSWER], learned.at),
         standing=Standing.QUARANTINED,
-        standing_reason="an answer-key: leads to the memories that were cited, is none itself",
+        standing_reason=REASON,
         scope=learned.scope,
         embed_hash=embed_hash(embed_text("", (), text)),
         valid_from=learned.at,
         created_at=learned.at,
         updated_at=learned.at,
     )
+
+
+def leads(key: Memory) -> bool:
+    """Return whether a key may lead anywhere: what governance has set aside says so in its reason."""
+    return key.standing is Standing.QUARANTINED and key.standing_reason in ("", REASON)

@@ -113,6 +113,11 @@ def learned_of(state: RunState, now: Instant) -> Learned:
     )
 
 
+def seen_by(learned: Learned) -> frozenset[str]:
+    """Return the ids of what an answer cites, or was written with in sight."""
+    return frozenset((*(c.id for c in learned.citations), *learned.relevant))
+
+
 def is_about_now(state: RunState) -> bool:
     """Return whether a question asks what holds today: what was true of the past moves no trust of today."""
     return state.get("at") is None and plan_of(state).time.as_of is None

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING
 from crag_runtime.codec import plain, restored
 from crag_runtime.recording.evidence_rules import HANDED_OVER, Party, corroboration, party_of
 from crag_runtime.recording.findings import finding_memory
-from crag_runtime.recording.keys import answer_key
-from crag_runtime.recording.learned import Learned
+from crag_runtime.recording.keep_out import kept_out, rests_on_erased, rests_on_rolled_back
+from crag_runtime.recording.keys import answer_key, leads
+from crag_runtime.recording.learned import Learned, seen_by
 from crag_runtime.recording.written import answer_record, cited_edges, edge, found_edges, is_storable
 from kb.errors import InputError, IntegrityError, KbError, StaleRevision
 from kb.evidence_rules import changed_by
 from kb.history import AnswerId, EdgeKind
+from kb.independence import root_of
 from kb.log import get_logger
 from kb.model import MemoryId, SourceClass
 from kb.passages import embedded_as
+from kb.reputation import UNKNOWN, reputed
 from kb.telemetry import Metric, Span, count, span
 
 if TYPE_CHECKING:
@@ -130,8 +133,8 @@ class Recorder:
 
     def _made(self, learned: Learned) -> _Made:
         """Return what the answer adds, embedded; what cannot be stored or embedded is left out of the store."""
-        findings = self._findings(learned)
-        storable = {id_: m for id_, m in findings.items() if is_storable(m)}
+        findings = self._reputed(learned, self._findings(learned))
+        storable = self._may_be_kept({id_: m for id_, m in findings.items() if is_storable(m)})
         key = answer_key(learned, self._memories.policies) if learned.is_key else None
         made = [*storable.values(), *([key] if key else [])]
         if made:
@@ -144,12 +147,29 @@ class Recorder:
             embedded=embedded,
         )
 
+    def _reputed(self, learned: Learned, findings: Mapping[str, Memory]) -> Mapping[str, Memory]:
+        """Return the findings as their hosts have earned it: a host whose pages keep being refused is believed less."""
+        if not findings or not self._memories.has_reputation:
+            return findings
+        hosts = {id_: root_of(m) for id_, m in findings.items()}
+        with self._memories.ledger.read() as tx:
+            records = tx.reputation.of_hosts(learned.tenant, set(hosts.values()))
+        policy = self._memories.policies[SourceClass.WEB]
+        return {id_: reputed(m, policy, records.get(hosts[id_], UNKNOWN), learned.at) for id_, m in findings.items()}
+
+    def _may_be_kept(self, findings: Mapping[str, Memory]) -> dict[str, Memory]:
+        """Return the findings without those whose words were erased: they are neither stored nor embedded."""
+        with self._memories.ledger.read() as tx:
+            return {id_: m for id_, m in findings.items() if kept_out(tx, m) is not None}
+
     def _committed(self, learned: Learned, made: _Made) -> Recorded:
         repeat = Recorded(embedded=made.embedded, summary="already recorded")
         now = self._memories.clock.now()
         with self._memories.ledger.write() as tx:
             if tx.answers.get(learned.answer_id, learned.tenant) is not None:  # an id is given once: this is a repeat
                 return repeat
+            if rests_on_erased(tx, seen_by(learned)):
+                return Recorded(embedded=made.embedded, summary="not recorded: what it rests on was erased meanwhile")
             known = tx.memories.get(MemoryId(id_) for id_ in (*made.findings, *(c.id for c in learned.citations)))
             there = {**made.stored, **{str(id_): memory for id_, memory in known.items()}}
             absent = {id_: replace(m, rev=0) for id_, m in made.findings.items() if id_ not in there}
@@ -161,13 +181,14 @@ class Recorder:
             cited = [] if is_handed_over else [c.memory_id for c in record.citations if c.memory_id in there]
             own = [id_ for id_ in cited if there[id_].tenant == learned.tenant]
             tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=own, now=learned.at)
-            new = {id_: m for id_, m in made.stored.items() if id_ not in known}
-            added = self._added(tx, new, made.key)
+            outs = {id_: kept_out(tx, m) for id_, m in made.stored.items() if id_ not in known}
+            new = {id_: m for id_, m in outs.items() if m is not None}
+            key = None if rests_on_rolled_back(tx, (there[id_] for id_ in cited)) else made.key
+            added = self._added(tx, new, key)
             tx.lineage.add([*cited_edges(learned, cited), *found_edges(learned, there, self._provider)])
-            if made.key is not None:
-                _lead(tx, learned, made.key)
+            renewed = [] if key is None else _lead(tx, learned, key)
             moved = self._moved(tx, learned, now)
-            tx.outbox.mark([*(m.id for m in added), *(m.id for m in moved)], now)
+            tx.outbox.mark([m.id for m in (*added, *renewed, *moved)], now)
         evidence = f", {len(moved)} moved by evidence" if moved else ""
         summary = f"{len(learned.evaluations)} evaluations, {len(new)} findings quarantined{evidence}"
         return Recorded(embedded=made.embedded, moved=tuple(m.id for m in moved), summary=summary)
@@ -242,8 +263,10 @@ class Recorder:
         }
 
 
-def _lead(tx: LedgerTx, learned: Learned, key: Memory) -> None:
-    """Let a key lead to this answer alone, unless it leads to a newer one already.
+def _lead(tx: LedgerTx, learned: Learned, key: Memory) -> list[Memory]:
+    """Let a key lead to this answer alone, unless it leads to a newer one already; return it where it had been out.
+
+    A key whose answer was rolled back leads nowhere until the question is answered anew.
 
     A step from the key to itself is the turnstile: another writer of the same key waits at it for this transaction's
     end, and sees then what it has added. It is gone before anybody could read it.
@@ -253,6 +276,13 @@ def _lead(tx: LedgerTx, learned: Learned, key: Memory) -> None:
     tx.lineage.remove(key.id, EdgeKind.KEY)
     newer = [step for step in steps if _is_newer(tx.answers.get(AnswerId(step.parent), learned.tenant), learned)]
     tx.lineage.add(newer or [edge(learned, learned.answer_id, key.id, EdgeKind.KEY)])
+    stored = tx.memories.get([key.id])[key.id]
+    if newer or leads(stored):
+        return []
+    again = replace(stored, standing=key.standing, standing_reason=key.standing_reason)
+    again = replace(again, rev=stored.rev + 1, updated_at=max(learned.at, stored.updated_at))
+    tx.memories.replace([again])
+    return [again]
 
 
 def _is_newer(record: AnswerRecord | None, learned: Learned) -> bool:

@@ -12,13 +12,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from crag_runtime.checking.answering import Wanted, wanted_by
-from kb.dates.almanac import day_of
 from kb.dates.flat_text import flat
 from kb.dates.mentions import mentions
+from kb.dates.notation import notation_of
 from kb.terms import terms
 from kb.words.polarity import polarity
 from kb.words.quantities import Quantity, quantities_of
 from kb.words.strips import lexical_scores, split
+from kb.words.versions import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,13 +29,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 8  # terms of a name; longer spans are clauses
 DAY_MS = 86_400_000
-_VERSION = re.compile(
-    r"(?<![\w.])(?:(?P<label>version|release|ver\.?|build|v|版本号?|(?-i:[A-Z][\w+#-]*))\s?)?"
-    r"(?P<number>\d+(?:\.\d+)+(?:-?(?:rc|beta|alpha|b|a|p)\.?\d*)?)(?![\w%])(?!\.\d)",
-    re.IGNORECASE,
-)
 _ASKS_VERSION = re.compile(r"\bversions?\b|\breleases?\b|版本|\b(?:TLS|SSL|HTTP|API|SDK)\b", re.IGNORECASE)
-_SAYS_VERSION = re.compile(r"version|release|ver\.?|v|版本号?", re.IGNORECASE)
 _MARKS = re.compile(
     r"^[\s\"'“”‘’《》「」『』()\[\]（）.,;:!?，。；：！？、]+|[\s\"'“”‘’《》「」『』()\[\]（）.,;:!?，。；：！？、]+$"
 )
@@ -185,7 +180,7 @@ def _dates(quote: str, today: Instant) -> Iterator[Claim]:
         if not mention.is_relative:
             yield Claim(
                 kind=ClaimKind.DATE,
-                value=_dated(mention.period),
+                value=notation_of(mention.period),
                 unit="",
                 quote="",
                 start=mention.at,
@@ -194,31 +189,16 @@ def _dates(quote: str, today: Instant) -> Iterator[Claim]:
             )
 
 
-def _dated(period: Period) -> str:
-    """Return `2024`, `2024-03`, `2024-03-05`, or `first..last` day of any other stretch."""
-    first, last = day_of(period.start), day_of(period.end - 1)
-    if first == last:
-        return first.isoformat()
-    after = day_of(period.end)
-    if first.day == after.day == 1 and (after.year * 12 + after.month) - (first.year * 12 + first.month) == 1:
-        return f"{first.year}-{first.month:02}"
-    whole_year = (first.month, first.day, after.month, after.day) == (1, 1, 1, 1) and after.year == first.year + 1
-    return f"{first.year}" if whole_year else f"{first.isoformat()}..{last.isoformat()}"
-
-
 def _versions(quote: str, question: str) -> Iterator[Claim]:
-    for match in _VERSION.finditer(flat(quote)):
-        label, number = match["label"] or "", match["number"]
-        says = _SAYS_VERSION.fullmatch(label) is not None
-        if says or number.count(".") > 1 or (label and _ASKS_VERSION.search(question)):
-            name = "" if says else label.lower()
+    for version in versions_of(quote):
+        if version.is_sure or (version.name and _ASKS_VERSION.search(question)):
             yield Claim(
                 kind=ClaimKind.VERSION,
-                value=number.lower(),
-                unit=name,
+                value=version.number,
+                unit=version.name,
                 quote="",
-                start=match.start(),
-                end=match.end(),
+                start=version.start,
+                end=version.end,
             )
 
 

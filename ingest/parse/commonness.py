@@ -7,6 +7,7 @@ All common ones cost the same, so that repeating a single character proves nothi
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,9 +22,10 @@ UNLISTED = 6.0  # a letter of the language that hardly anybody writes
 FOREIGN = 9.0  # a letter that its writers do not use at all
 IMPLAUSIBLE = 30.0  # private use, controls, what no typist can enter
 SYMBOL = 2.0
+DRAWN = 0.5  # lines, boxes and arrows, of which trees and tables are made
 MARK = 0.0
 
-_MARKS = frozenset("　。，、；：？！（）「」『』《》【】〈〉〔〕“”‘’—…·・ー￥％＋－／～％＃＆＝＊〜−―々")
+_MARKS = frozenset("　。，、；：？！（）「」『』《》【】〈〉〔〕“”‘’—…·・•–ー￥％＋－／～％＃＆＝＊〜−―々")
 
 
 class Language(StrEnum):
@@ -82,6 +84,8 @@ def _beyond(char: str) -> float:
     """Cost what is no letter of the language."""
     if "\uff01" <= char <= "\uff5e" or "\u2460" <= char <= "\u24ff" or "\u2160" <= char <= "\u2179":
         return 1.0  # full-width letters and digits, numbers in circles
+    if "\u2500" <= char <= "\u25ff" or "\u2190" <= char <= "\u2193":
+        return DRAWN
     if "\u2010" <= char <= "\u27bf" or "\xa0" <= char <= "\xbf" or char in "×÷〓〒":
         return SYMBOL
     if "\ue000" <= char <= "\uf8ff" or char >= "\U000e0000" or char < "\xa0":
@@ -92,13 +96,15 @@ def _beyond(char: str) -> float:
 # The part of each national set whose rows hold its everyday characters: what is beyond is there for completeness.
 _HOMES = {
     Language.SIMPLIFIED: ("gb2312", range(0xB0, 0xF8)),
-    Language.TRADITIONAL: ("big5", range(0xA4, 0xFA)),
+    Language.TRADITIONAL: ("big5hkscs", range(0x87, 0xFF)),  # Hong Kong writes with its supplement
     Language.JAPANESE: ("euc_jp", range(0xB0, 0xF5)),
     Language.KOREAN: ("euc_kr", range(0xB0, 0xFE)),
 }
 
 
 def _at_home(char: str, language: Language) -> bool:
+    if unicodedata.category(char) != "Lo":
+        return False
     encoding, rows = _HOMES[language]
     try:
         data = char.encode(encoding)

@@ -52,7 +52,8 @@ def decode_text(data: bytes, *, declared: str = "") -> Decoded:
 
     Args:
         data: the file's bytes.
-        declared: encoding the file names itself (HTML meta, mail header); believed when UTF-8 does not fit and it does.
+        declared: encoding the file names itself (see declared.py; a mail's header); believed where UTF-8 does not fit
+            and it does.
 
     Raises:
         DocumentError: ENCODING when the bytes fit no text encoding.
@@ -68,16 +69,7 @@ def decode_text(data: bytes, *, declared: str = "") -> Decoded:
         if wide:
             return _marked(data, wide)
         raise DocumentError(FailureCode.ENCODING, "the bytes are not text in any encoding", hint=HINT)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        mended = _mended(data)
-        if mended is not None:
-            return mended
-    else:
-        if b"\x1b$" not in data[:_SAMPLE] and not charset.is_utf8_by_chance(data, text):
-            return Decoded(text=normalised(text), encoding="utf-8")
-    return _legacy(data, charset.canonical(declared) if declared else "")
+    return _utf8(data) or _legacy(data, charset.canonical(declared) if declared else "")
 
 
 def normalised(text: str) -> str:
@@ -150,6 +142,16 @@ def _is_binary(data: bytes) -> bool:
     return controls > CONTROL_SHARE * len(sample) and controls > 1
 
 
+def _utf8(data: bytes) -> Decoded | None:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _mended(data)
+    if b"\x1b$" in data[:_SAMPLE] or charset.is_utf8_by_chance(data, text):
+        return None
+    return Decoded(text=normalised(text), encoding="utf-8")
+
+
 def _mended(data: bytes) -> Decoded | None:
     """Read a file that is UTF-8 but for a few bytes; None when it is not."""
     good = len(_MULTI_BYTE.findall(data))
@@ -176,13 +178,11 @@ def _mended(data: bytes) -> Decoded | None:
 
 
 def _legacy(data: bytes, declared: str) -> Decoded:
+    if declared and (fits := _strictly(data, declared)):
+        return fits
     guess = charset.guessed(data)
-    for encoding in dict.fromkeys(name for name in (declared, guess) if name):
-        try:
-            text = data.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
-            continue
-        return Decoded(text=normalised(text), encoding=encoding)
+    if guess and (fits := _strictly(data, guess)):
+        return fits
     encoding = guess or declared
     if encoding:
         text = data.decode(encoding, "ignore")
@@ -191,3 +191,10 @@ def _legacy(data: bytes, declared: str) -> Decoded:
             warning = f"{lost} bytes are not valid {encoding}; dropped"
             return Decoded(text=normalised(text), encoding=encoding, warnings=(warning,))
     raise DocumentError(FailureCode.ENCODING, "the bytes fit no text encoding", hint=HINT)
+
+
+def _strictly(data: bytes, encoding: str) -> Decoded | None:
+    try:
+        return Decoded(text=normalised(data.decode(encoding)), encoding=encoding)
+    except UnicodeDecodeError:
+        return None

@@ -6,6 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from ingest.parse import declared
 from ingest.parse.archive import open_zip, refuse_bomb
 from ingest.parse.builder import DocumentBuilder
 from ingest.parse.decode import decode_text
@@ -46,7 +47,8 @@ def parse_epub(file: RawFile) -> ParsedDocument:
             if path not in names:
                 builder.warnings.append(f"chapter {path[:80]!r} is missing from the book")
                 continue
-            builder.embed(html_document(decode_text(archive.read(path)).text))
+            page = archive.read(path)
+            builder.embed(html_document(decode_text(page, declared=declared.in_page(page)).text))
             if len(builder) > file.limits.max_text:
                 raise DocumentError(FailureCode.TOO_LARGE, f"it has more than {file.limits.max_text:,} characters")
     named = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
-from ingest.parse import html_table
+from ingest.parse import declared, html_table
 from ingest.parse.builder import DocumentBuilder
 from ingest.parse.decode import decode_text
 from ingest.parse.html_text import BLOCKS, BREAK, DROPPED, folded, inline_text, local_name, strings
@@ -26,8 +26,6 @@ MAX_DEPTH = 200  # of nested elements kept in a page nested too deeply for libxm
 
 Element = Any  # see html_text.py
 
-_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_XML_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]{0,100}encoding\s*=\s*["']([\w.:-]+)""")
 _HEADINGS = {f"h{n}": n for n in range(1, 7)}
 _FURNITURE_ROLES = frozenset({"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog"})
 _FURNITURE_CLASSES = frozenset(
@@ -47,9 +45,7 @@ def parse_html(file: RawFile) -> ParsedDocument:
     Raises:
         DocumentError: ENCODING.
     """
-    head = file.data[:4096]
-    declared = _META_CHARSET.search(head) or _XML_ENCODING.search(head)
-    decoded = decode_text(file.data, declared=declared[1].decode("ascii") if declared else "")
+    decoded = decode_text(file.data, declared=declared.in_page(file.data))
     document = html_document(decoded.text)
     return replace(
         document,

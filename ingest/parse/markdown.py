@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from markdown_it import MarkdownIt
 
 from ingest.blocks import BlockKind, ParsedDocument
+from ingest.parse import declared
 from ingest.parse.builder import Span, blocks_of
 from ingest.parse.decode import decode_text
 from ingest.parse.frontmatter import split_front_matter
@@ -39,7 +40,7 @@ def parse_markdown(file: RawFile) -> ParsedDocument:
     Raises:
         DocumentError: ENCODING, or FRONT_MATTER when its YAML does not parse.
     """
-    decoded = decode_text(file.data)
+    decoded = decode_text(file.data, declared=declared.in_front_matter(file.data))
     front, body = split_front_matter(decoded.text)
     document = markdown_document(body)
     title = front.get("title")

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from ingest.blocks import BlockKind, ParsedDocument
+from ingest.parse import declared
 from ingest.parse.builder import Span, blocks_of
 from ingest.parse.decode import decode_text
 
@@ -22,7 +23,7 @@ def parse_code(file: RawFile) -> ParsedDocument:
     Raises:
         DocumentError: ENCODING.
     """
-    decoded = decode_text(file.data)
+    decoded = decode_text(file.data, declared=declared.in_source(file.data))
     text = decoded.text
     spans: list[Span] = []
     start = len(text) - len(text.lstrip("\n"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
+from ingest.parse import declared
 from ingest.parse.builder import DocumentBuilder
 from ingest.parse.decode import decode_text
 from ingest.parse.html import html_document
@@ -42,7 +43,7 @@ def parse_xml(file: RawFile) -> ParsedDocument:
     root = _root(file.data)
     kind = local_name(root)
     if kind == "html":
-        return html_document(decode_text(file.data).text)
+        return html_document(decode_text(file.data, declared=declared.in_page(file.data)).text)
     builder = DocumentBuilder()
     if kind == "svg":
         for element in root.iter():
@@ -62,7 +63,7 @@ def _root(data: bytes) -> Element:
         except etree.XMLSyntaxError as error:
             if "ncoding" not in str(error) and "not proper UTF-8" not in str(error):
                 raise
-            text = _DECLARATION.sub("", decode_text(data).text)
+            text = _DECLARATION.sub("", decode_text(data, declared=declared.in_xml(data)).text)
             return hardened(text.encode("utf-8"))
     except etree.XMLSyntaxError as error:
         hint = "check it with an XML validator"

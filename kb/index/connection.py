@@ -42,6 +42,10 @@ class Launcher(Protocol):
         """Return, cheaply, whether `uri` is still where the server is."""
         ...
 
+    def rewrite(self) -> None:
+        """Stop the server and clean its files of what was deleted."""
+        ...
+
     def close(self) -> None:
         """Stop using the server."""
         ...
@@ -91,6 +95,14 @@ class Connection:
             client.close()
         if self._launcher is not None:
             self._launcher.close()
+
+    def rewrite(self) -> bool:
+        """Disconnect and let the launcher clean its server's files; return False where the server is not ours."""
+        self.close()
+        if self._launcher is None:
+            return False
+        self._launcher.rewrite()
+        return True
 
     @property
     def where(self) -> str:

@@ -14,6 +14,8 @@ from kb.index.schema import collection_name, is_of_this_schema
 from kb.ledger.collections import Collection, CollectionState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kb.ledger import Ledger
     from kb.ledger.ledger import LedgerTx
     from kb.model import Instant
@@ -39,6 +41,10 @@ class IndexServer(Protocol):
 
     def drop(self, name: str) -> None:
         """Drop the collection; one that does not exist is no error."""
+        ...
+
+    def scrub(self, names: Sequence[str]) -> None:
+        """Leave nothing of deleted rows behind in these collections, as far as the server can do that."""
         ...
 
     def close(self) -> None:

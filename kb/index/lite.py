@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.clock import SystemClock
-from kb.errors import IndexUnavailable
+from kb.errors import DependencyError, IndexUnavailable
 from kb.index import supervisor
+from kb.sqlite_files import rewritten
 
 if sys.platform != "win32":
     import fcntl
@@ -33,6 +34,7 @@ HELLO_SECONDS = 2.0
 RELAUNCH_SECONDS = 1.0  # how long to wait for somebody else's start before trying again ourselves
 LOG_TAIL = 2000
 SERVER_HINT = "set KB_INDEX_URI to a Milvus server"
+FORGOTTEN = "DELETE FROM token_doc_count WHERE doc_count <= 0"  # hashes of words that no row holds any more
 PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")  # no secrets outlive their process
 
 
@@ -136,6 +138,33 @@ class LiteServer:
                 killed, deadline = True, time.monotonic() + STOP_SECONDS
             time.sleep(0.02)
         return True
+
+    def rewrite(self) -> None:
+        """Stop the server and write its file anew, so that no byte of a deleted row is left in it; empty its log.
+
+        Who uses it meanwhile waits: while the lock is ours, nobody can start a server. The next use starts one.
+
+        Raises:
+            IndexUnavailable: it does not stop, or the file cannot be written.
+        """
+        database = self._directory / supervisor.DATABASE
+        if not database.exists():
+            return
+        deadline = time.monotonic() + START_SECONDS
+        lock = os.open(self._directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            self.stop()
+            while not _locked(lock, fcntl.LOCK_EX):  # somebody was quicker to start another
+                if time.monotonic() > deadline:
+                    raise IndexUnavailable(f"the Milvus Lite server in {self._directory} is in use all the time")
+                self.stop()
+            rewritten(database, before=[FORGOTTEN])
+            with contextlib.suppress(FileNotFoundError):
+                os.truncate(self._directory / "server.log", 0)
+        except DependencyError as error:
+            raise IndexUnavailable(str(error)) from error
+        finally:
+            os.close(lock)
 
     def status(self) -> LiteStatus:
         """Return how the server is, without starting it or attaching to it."""

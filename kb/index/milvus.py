@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 DELETE_IDS = 1000  # in one request
 PAGE_ROWS = 10_000  # of `revisions`
+COMPACT_SECONDS, COMPACT_PAUSE, COMPACTED = 60.0, 0.2, "Completed"
 
 
 def open_server(settings: Settings) -> MilvusServer:
@@ -61,6 +63,24 @@ class MilvusServer:
     def drop(self, name: str) -> None:
         """Drop the collection; one that does not exist is no error."""
         self._connection.call(lambda client: client.drop_collection(name, timeout=self._timeout))
+
+    def scrub(self, names: Sequence[str]) -> None:
+        """Leave nothing of deleted rows behind, as far as the server can do that.
+
+        Milvus Lite is stopped and its file written anew; it starts again when next used. A server flushes and compacts
+        the collections; segments that it has dropped go when its own garbage collection takes them.
+
+        Args:
+            names: of the collections that rows were deleted from.
+
+        Raises:
+            IndexUnavailable: the server cannot be reached, or has not compacted within a minute.
+        """
+        if self._connection.rewrite() or self._connection.is_lite:
+            return
+        for name in names:
+            if self.has(name):
+                self._connection.call(partial(_compacted, name=name, timeout=self._timeout))
 
     def collections(self) -> list[str]:
         """Return the names of all our collections here, in order: of every schema, dimension and generation."""
@@ -184,6 +204,17 @@ class MilvusIndex:
 
     def _delete(self, client: Client, where: str) -> None:
         client.delete(self._collection, filter=where, timeout=self._timeout)
+
+
+def _compacted(client: Client, name: str, timeout: float) -> None:
+    """Seal what was written and merge a collection's segments without their deleted rows; wait until it is done."""
+    client.flush(name, timeout=timeout)
+    job = client.compact(name, timeout=timeout)
+    deadline = time.monotonic() + COMPACT_SECONDS
+    while client.get_compaction_state(job, timeout=timeout) != COMPACTED:
+        if time.monotonic() > deadline:
+            raise IndexUnavailable(f"{name} was not compacted within {COMPACT_SECONDS:g} s")
+        time.sleep(COMPACT_PAUSE)
 
 
 _SEARCH_PARAMS = {DENSE: {"metric_type": "COSINE"}, SPARSE: {"metric_type": "BM25"}}

@@ -28,10 +28,12 @@ _OPEN = (
     .limit(sa.bindparam("at_most", type_=sa.Integer))
 )
 _REMOVE = sa.delete(contradictions).where(sa.or_(_C.one.in_(_IDS), _C.other.in_(_IDS)))
+_KEY = sa.and_(
+    _C.one == sa.bindparam("at_one"), _C.other == sa.bindparam("at_other"), _C.kind == sa.bindparam("at_kind")
+)
+_FORGET = sa.delete(contradictions).where(_KEY)
 _PUT = (
-    sa.update(contradictions)
-    .where(_C.one == sa.bindparam("at_one"), _C.other == sa.bindparam("at_other"), _C.kind == sa.bindparam("at_kind"))
-    .values(settled_at=sa.bindparam("new_at"), settled_by=sa.bindparam("new_by"))
+    sa.update(contradictions).where(_KEY).values(settled_at=sa.bindparam("new_at"), settled_by=sa.bindparam("new_by"))
 )
 
 
@@ -76,6 +78,11 @@ class Contradictions:
         new = {"new_at": checked_int_or_none(at, "at"), "new_by": checked_text(by, "by")}
         keys = [{"at_one": c.one, "at_other": c.other, "at_kind": c.kind, **new} for c in settled]
         return sum(self._connection.execute(_PUT, key).rowcount for key in keys)
+
+    def forget(self, forgotten: Iterable[Contradiction]) -> int:
+        """Forget these contradictions alone; return how many there were."""
+        keys = [{"at_one": c.one, "at_other": c.other, "at_kind": c.kind} for c in forgotten]
+        return sum(self._connection.execute(_FORGET, key).rowcount for key in keys)
 
     def remove(self, ids: Iterable[str]) -> int:
         """Forget every contradiction that any of these memories is a side of; return how many there were."""

@@ -18,23 +18,31 @@ from sqlalchemy import exc
 from kb.ledger.answers import Answers
 from kb.ledger.collections import Collections
 from kb.ledger.contradictions import Contradictions
+from kb.ledger.descent import Descent
 from kb.ledger.documents import Documents
 from kb.ledger.embeddings import Embeddings
+from kb.ledger.erasing import Erasing
+from kb.ledger.erasure import Erasure
 from kb.ledger.evaluations import Evaluations
 from kb.ledger.evidence import Evidence
 from kb.ledger.failures import Failures
 from kb.ledger.faults import DOOMED, pool_fault, refuse_doomed
+from kb.ledger.governed import Governed
 from kb.ledger.lineage import Lineage
+from kb.ledger.looking import Looking
 from kb.ledger.memories import Memories
 from kb.ledger.meta import Meta
 from kb.ledger.migrate import revision_of
 from kb.ledger.outbox import Outbox
+from kb.ledger.reputation import Reputation
 from kb.ledger.runs import Runs
 from kb.ledger.slots import Slots
 from kb.ledger.sources import Sources
+from kb.ledger.sweeping import Sweeping
 from kb.ledger.sweeps import Sweeps
 from kb.ledger.tenants import Tenants
 from kb.ledger.tombstones import Tombstones
+from kb.ledger.upkeep import Upkeep
 from kb.ledger.utility import Utilities
 from kb.telemetry import Span, span
 
@@ -46,7 +54,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
     from kb.ledger.faults import Place
-    from kb.ledger.locks import Locks
+    from kb.ledger.locks import Held, Locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +86,17 @@ class LedgerTx:
         self.evidence = Evidence(connection)
         self.utility = Utilities(connection)
         self.sweeps = Sweeps(connection)
+        self.sweeping = Sweeping(connection)
+        self.governed = Governed(connection)
         self.tombstones = Tombstones(connection)
         self.contradictions = Contradictions(connection)
+        self.descent = Descent(connection)
+        self.looking = Looking(connection)
+        self.reputation = Reputation(connection)
         self.slots = Slots(connection)
+        self.upkeep = Upkeep(connection)
+        self.erasing = Erasing(connection)
+        self.erasure = Erasure(connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +157,10 @@ class Ledger:
             yield LedgerTx(tx)
             refuse_doomed(tx)
 
-    def lock(self, name: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[None]:
+    def lock(self, name: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Held]:
         """Hold a named lock that excludes every process and thread on this ledger; freed when its process dies.
+
+        What the context gives tells whether the lock is still held: a database that restarts frees it.
 
         Args:
             name: what is locked, e.g. `ingest:default`.

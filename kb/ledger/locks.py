@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import socket
+import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -39,10 +40,21 @@ MAX_FILE_NAME = 120
 _held: set[int] = set()  # file descriptors that keep a lock
 
 
+class Held(Protocol):
+    """A lock that was won. It can be lost while its holder works: a database restarts, somebody removes a file."""
+
+    def is_held(self) -> bool:
+        """Ask whether the lock still is this holder's; once False it stays so. From any thread; may take a moment.
+
+        Who writes what another holder might write, too, asks before every batch.
+        """
+        ...
+
+
 class Locks(Protocol):
     """Named locks that exclude every other holder, in this process and in others."""
 
-    def hold(self, name: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[None]:
+    def hold(self, name: str, *, wait_seconds: float = 0.0) -> AbstractContextManager[Held]:
         """Hold the lock inside the context; wait for it at most `wait_seconds`.
 
         Raises:
@@ -60,23 +72,26 @@ class FileLocks:
         self._clock = clock
 
     @contextmanager
-    def hold(self, name: str, *, wait_seconds: float = 0.0) -> Iterator[None]:
+    def hold(self, name: str, *, wait_seconds: float = 0.0) -> Iterator[Held]:
         """See `Locks.hold`."""
-        handle = self._opened(name)
+        path = self._directory / f"{safe_name(name)}.lock"
+        handle = self._opened(name, path)
+        held = _HeldFile(handle, path)
         try:
             if not won(functools.partial(_flocked, handle), wait_seconds):
                 raise Locked(f"another run holds the lock {name!r}{_file_holder(handle)}")
             with _kept(handle):
                 _sign(handle, {"pid": os.getpid(), "since": self._clock.now()})
-                yield
+                yield held
                 _sign(handle, None)
         finally:
+            held.let_go()
             os.close(handle)
 
-    def _opened(self, name: str) -> int:
+    def _opened(self, name: str, path: Path) -> int:
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self._directory / f"{safe_name(name)}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LedgerUnavailable(
                 f"the lock {name!r} in {self._directory} cannot be opened: {error.strerror}",
@@ -91,7 +106,7 @@ class AdvisoryLocks:
         self._engine = engine  # no pool, autocommit
 
     @contextmanager
-    def hold(self, name: str, *, wait_seconds: float = 0.0) -> Iterator[None]:
+    def hold(self, name: str, *, wait_seconds: float = 0.0) -> Iterator[Held]:
         """See `Locks.hold`."""
         key = advisory_key(name)
         with self._engine.connect() as connection:
@@ -99,10 +114,72 @@ class AdvisoryLocks:
             connection.execute(_INTRODUCE, {"who": who})
             if not won(lambda: bool(connection.execute(_TRY_LOCK, {"key": key}).scalar()), wait_seconds):
                 raise Locked(f"another run holds the lock {name!r}{_advisory_holder(connection, key)}")
-            with _kept(connection.connection.driver_connection.fileno()):  # type: ignore[union-attr] # psycopg's
-                yield
+            held = _HeldSession(connection, key)
+            try:
+                with _kept(connection.connection.driver_connection.fileno()):  # type: ignore[union-attr] # psycopg's
+                    yield held
+            finally:
+                held.let_go()  # the connection is this thread's alone again
             with contextlib.suppress(LedgerUnavailable, exc.SQLAlchemyError):  # closing frees it in any case
                 connection.execute(_UNLOCK, {"key": key})
+
+
+class _HeldFile:
+    """A lock on a file. Who removes the file lets a second holder in, so it must still be the one at its path."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self._handle = handle
+        self._path = path
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._is_held = True
+
+    def is_held(self) -> bool:
+        """See `Held.is_held`."""
+        with self._mutex:
+            self._is_held = self._is_held and os.getpid() == self._pid and self._is_in_place()
+            return self._is_held
+
+    def let_go(self) -> None:
+        """Answer False from now on: the handle's number may soon be another file's."""
+        with self._mutex:
+            self._is_held = False
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.stat())
+        except OSError:
+            return False
+
+
+class _HeldSession:
+    """A lock of a database session. The session's own server process is asked: another's answer proves nothing."""
+
+    def __init__(self, connection: sa.Connection, key: int) -> None:
+        self._connection = connection
+        self._key = key
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()  # the connection serves one thread at a time
+        self._is_held = True
+
+    def is_held(self) -> bool:
+        """See `Held.is_held`."""
+        if os.getpid() != self._pid:
+            return False
+        with self._mutex:
+            self._is_held = self._is_held and self._is_granted()
+            return self._is_held
+
+    def let_go(self) -> None:
+        """Answer False from now on, once nobody is asking any more."""
+        with self._mutex:
+            self._is_held = False
+
+    def _is_granted(self) -> bool:
+        try:
+            return bool(self._connection.execute(_GRANTED, {"key": self._key}).scalar())
+        except (LedgerUnavailable, exc.SQLAlchemyError):
+            return False
 
 
 def safe_name(name: str) -> str:
@@ -163,6 +240,12 @@ def _said(who: str, since: float) -> str:
 _INTRODUCE = sa.text("SELECT set_config('application_name', :who, false)")
 _TRY_LOCK = sa.text("SELECT pg_try_advisory_lock(:key)")
 _UNLOCK = sa.text("SELECT pg_advisory_unlock(:key)")
+_GRANTED = sa.text(
+    "SELECT count(*) > 0 FROM pg_locks"
+    " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND pid = pg_backend_pid()"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND ((classid::bigint << 32) | objid::bigint) = :key"
+)
 _HOLDER = sa.text(
     "SELECT a.application_name, extract(epoch FROM a.query_start) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
     " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"

@@ -48,6 +48,22 @@ _APPLIED = (
     .where(_A.sweep_id == sa.bindparam("at_sweep"), _A.seq == sa.bindparam("at_seq"), _A.applied_at.is_(None))
     .values(applied_at=sa.bindparam("new_at"), skipped=sa.bindparam("new_skipped"))
 )
+_CANCEL = (
+    sa.update(actions)
+    .where(_A.sweep_id == sa.bindparam("at_sweep"), _A.applied_at.is_(None))
+    .values(applied_at=sa.bindparam("new_at"), skipped=sa.bindparam("new_skipped"))
+)
+_TALLY = (
+    sa.select(_A.kind, _A.skipped, sa.func.count())
+    .where(_A.sweep_id == _ID, _A.applied_at.is_not(None))
+    .group_by(_A.kind, _A.skipped)
+    .order_by(_A.kind, _A.skipped)
+)
+_OF_ROW = (
+    sa.select(images)
+    .where(_I.key == sa.bindparam("key"), _I.kind == sa.bindparam("kind"), _I.sweep_id == _ID)
+    .order_by(_I.seq, _I.number)
+)
 PAGE = 1_000
 
 
@@ -106,6 +122,27 @@ class Sweeps:
         if rows:
             self._connection.execute(sa.insert(images), rows)
 
+    def cancel(self, sweep_id: SweepId, at: Instant, why: str) -> int:
+        """Record that what waits will not be applied; return how many actions."""
+        named = {"at_sweep": checked_key(sweep_id, "sweep_id"), "new_at": checked_int(at, "at")}
+        return self._connection.execute(_CANCEL, {**named, "new_skipped": checked_text(why, "why")}).rowcount
+
+    def tally(self, sweep_id: SweepId) -> list[tuple[ActionKind, str, int]]:
+        """Return how many actions have been applied, or skipped and why, by kind: (kind, skipped, count)."""
+        rows = self._connection.execute(_TALLY, {"id": checked_key(sweep_id, "sweep_id")})
+        return [(ActionKind(row[0]), row[1], row[2]) for row in rows]
+
+    def mark_undone(self, sweep_id: SweepId, by: SweepId | None) -> None:
+        """Record which sweep undid this one; None: what was done stands again.
+
+        Raises:
+            IntegrityError: there is no such sweep.
+        """
+        status = SweepStatus.DONE if by is None else SweepStatus.UNDONE
+        values = {"status": status.value, "undone_by": None if by is None else checked_key(by, "by")}
+        if self._connection.execute(sa.update(sweeps).where(_S.id == sweep_id).values(values)).rowcount == 0:
+            raise IntegrityError(f"there is no sweep {sweep_id}")
+
     def finish(
         self,
         sweep_id: SweepId,
@@ -140,10 +177,13 @@ class Sweeps:
         for part in chunks(sorted(set(seqs))):
             named = {"id": checked_key(sweep_id, "sweep_id"), "seqs": part}
             for row in self._connection.execute(_IMAGES, named):
-                found.setdefault(row[1], []).append(
-                    Image(kind=ImageKind(row[3]), key=row[4], before=row[5], after=row[6])
-                )
+                found.setdefault(row[1], []).append(_image_of_row(row))
         return found
+
+    def images_of_row(self, sweep_id: SweepId, kind: ImageKind, key: str) -> list[Image]:
+        """Return a sweep's images of one row, in the order in which it changed."""
+        named = {"id": checked_key(sweep_id, "sweep_id"), "kind": kind.value, "key": checked_text(key, "key")}
+        return [_image_of_row(row) for row in self._connection.execute(_OF_ROW, named)]
 
     def of_memory(self, memory_id: MemoryId) -> list[Journaled]:
         """Return what sweeps planned and did to a memory, oldest first, what waits last."""
@@ -245,3 +285,7 @@ def _row_of_image(sweep_id: SweepId, seq: int, number: int, image: Image) -> dic
         "before": None if image.before is None else checked_json(dict(image.before), "before"),
         "after": None if image.after is None else checked_json(dict(image.after), "after"),
     }
+
+
+def _image_of_row(row: Sequence[Any]) -> Image:
+    return Image(kind=ImageKind(row[3]), key=row[4], before=row[5], after=row[6])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from kb.ledger.batches import chunks, insert_into
+from kb.ledger.batches import chunks, insert_into, upsert_into
 from kb.ledger.checks import checked_int, checked_key, checked_text
 from kb.ledger.meta import Meta
 from kb.ledger.schema import meta
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SALT = "tombstone_salt"
 _T = tombstones.c
+_KEY = ["tenant", "kind", "mark"]
 _AMONG = sa.select(tombstones).where(
     _T.tenant == sa.bindparam("tenant"),
     _T.kind == sa.bindparam("kind"),
@@ -54,9 +55,9 @@ class Tombstones:
         reason: str = "",
         at: Instant,
     ) -> list[Tombstone]:
-        """Leave a tombstone for each value; return those that are new.
+        """Leave a tombstone for each value; return those that are new, or were another sweep's.
 
-        A value that has one keeps it, but what is erased replaces what was only rolled back.
+        A value that has one passes to this sweep, but what was erased stays so: it is never only rolled back.
 
         Args:
             tenant: whose.
@@ -69,27 +70,14 @@ class Tombstones:
         """
         self._ensure_salt()
         marks = self._marks(kind, values)
-        rows = [
-            {
-                "tenant": checked_key(tenant, "tenant"),
-                "kind": kind.value,
-                "mark": mark,
-                "is_erased": is_erased,
-                "sweep_id": checked_key(sweep_id, "sweep_id"),
-                "reason": checked_text(reason, "reason"),
-                "at": checked_int(at, "at"),
-            }
-            for mark in sorted(set(marks.values()))
-        ]
+        of = {"tenant": tenant, "kind": kind, "is_erased": is_erased, "sweep_id": sweep_id, "reason": reason, "at": at}
+        rows = [_row_of_tombstone(Tombstone(mark=mark, **of)) for mark in sorted(set(marks.values()))]  # type: ignore[arg-type]
         if not rows:
             return []
         insert = insert_into(self._connection, tombstones)
-        keys = ["tenant", "kind", "mark"]
-        if is_erased:
-            changed = {name: insert.excluded[name] for name in ("is_erased", "sweep_id", "reason", "at")}
-            insert = insert.on_conflict_do_update(index_elements=keys, set_=changed, where=sa.not_(_T.is_erased))
-        else:
-            insert = insert.on_conflict_do_nothing(index_elements=keys)
+        changed = {name: insert.excluded[name] for name in ("is_erased", "sweep_id", "reason", "at")}
+        is_news = sa.or_(insert.excluded.is_erased, _T.sweep_id != insert.excluded.sweep_id)
+        insert = insert.on_conflict_do_update(index_elements=_KEY, set_=changed, where=sa.and_(~_T.is_erased, is_news))
         new = self._connection.execute(insert.returning(*tombstones.c), rows)
         return [_tombstone_of_row(row) for row in new]
 
@@ -102,10 +90,22 @@ class Tombstones:
             found.update((row[2], _tombstone_of_row(row)) for row in self._connection.execute(_AMONG, named))
         return {value: found[mark] for value, mark in marks.items() if mark in found}
 
+    def marked(self, tenant: str, kind: TombstoneKind, mark: str) -> Tombstone | None:
+        """Return the tombstone with this mark, None when there is none."""
+        named = {"tenant": checked_key(tenant, "tenant"), "kind": kind.value, "marks": [checked_key(mark, "mark")]}
+        row = self._connection.execute(_AMONG, named).first()
+        return None if row is None else _tombstone_of_row(row)
+
     def of_sweep(self, sweep_id: SweepId) -> list[Tombstone]:
         """Return the tombstones that a sweep left."""
         rows = self._connection.execute(_OF_SWEEP, {"sweep": checked_key(sweep_id, "sweep_id")})
         return [_tombstone_of_row(row) for row in rows]
+
+    def put(self, tombstones_: Iterable[Tombstone]) -> None:
+        """Leave tombstones whose marks are known, over those that are there: as they were before they were removed."""
+        rows = [_row_of_tombstone(t) for t in tombstones_]
+        if rows:
+            self._connection.execute(upsert_into(self._connection, tombstones), rows)
 
     def remove(self, removed: Iterable[Tombstone]) -> int:
         """Take tombstones away, so that what they stand for may come back; return how many were there."""
@@ -131,6 +131,18 @@ def marked(salt: bytes, kind: TombstoneKind, value: str) -> str:
     if kind is TombstoneKind.TEXT:
         value = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
     return hmac.new(salt, f"{kind.value}\x1f{value}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _row_of_tombstone(tombstone: Tombstone) -> dict[str, Any]:
+    return {
+        "tenant": checked_key(tombstone.tenant, "tenant"),
+        "kind": tombstone.kind.value,
+        "mark": checked_key(tombstone.mark, "mark"),
+        "is_erased": tombstone.is_erased,
+        "sweep_id": checked_key(tombstone.sweep_id, "sweep_id"),
+        "reason": checked_text(tombstone.reason, "reason"),
+        "at": checked_int(tombstone.at, "at"),
+    }
 
 
 def _tombstone_of_row(row: Sequence[Any]) -> Tombstone:

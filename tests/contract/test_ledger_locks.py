@@ -25,16 +25,16 @@ HOLDER = """
 import sys
 from pathlib import Path
 from kb.ledger import open_ledger
-with open_ledger(sys.argv[1] or None, data_dir=Path(sys.argv[2])) as ledger, ledger.lock("ingest:acme"):
+with open_ledger(sys.argv[1] or None, data_dir=Path(sys.argv[2])) as ledger, ledger.lock(sys.argv[3]):
     print("held", flush=True)
     sys.stdin.readline()
 """
 
 
-def holder(url: str | None, data_dir: Path) -> subprocess.Popen[str]:
+def holder(url: str | None, data_dir: Path, name: str = "ingest:acme") -> subprocess.Popen[str]:
     """Start a process that holds the lock until its stdin says a line."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, url or "", str(data_dir)],
+        [sys.executable, "-c", HOLDER, url or "", str(data_dir), name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

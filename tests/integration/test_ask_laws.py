@@ -15,6 +15,7 @@ from crag_runtime import graph as graph_module
 from crag_runtime.evaluators.fast import FastEvaluator, own_bands
 from crag_runtime.evidence import Finding, Outcome, QuestionType, Usage
 from crag_runtime.policy import Budgets, RuntimePolicy
+from crag_runtime.remedies import Remedy
 from crag_runtime.state import NodeName, Update
 from crag_runtime.threads import Threads
 from crag_runtime.verdict import Thresholds
@@ -321,13 +322,15 @@ WRITES = {
     NodeName.GRADE: {"grades", "usage", "degraded"},
     NodeName.JUDGE: {"verdicts", "verdict", "faults", "judged", "path"},
     NodeName.REWRITE: {"tried", "queries", "web_queries", "rewrites", "usage", "degraded", "faults", "path"},
+    NodeName.BACKUP: {"is_backed_up", "borrowed", "candidates", "usage", "path"},
+    NodeName.HUMAN: {"person", "path"},
     NodeName.APPROVE: {"approval", "web_queries", "path"},
     NodeName.WEB: {
         "found", "candidates", "searched", "searches", "web_queries", "is_retry", "faults", "degraded", "usage", "path",
     },
     NodeName.REFINE: {"excerpts", "grades", "conflicts", "agreements", "missing", "path"},
     NodeName.GENERATE: {"draft", "attempts", "usage", "degraded", "path"},
-    NodeName.CHECK: {"complaint", "outcome", "text", "missing", "attempts", "path"},
+    NodeName.CHECK: {"complaint", "outcome", "text", "reasons", "missing", "attempts", "path"},
     NodeName.REFUSE: {"outcome", "text", "reasons", "draft", "path"},
     NodeName.WRITE_BACK: {"degraded", "usage", "path"},
 }  # fmt: skip
@@ -353,6 +356,7 @@ def test_every_node_writes_what_is_its_own_and_nothing_else(
     slow = SearchUnavailable("too slow", fault=Fault.TIMEOUT)
     wrong = FakeGenerator("The Anping bridge carries 90 tons [1].")
     asked(store, tmp_path, search=FakeSearch(script=[slow, [PAGE]]))
+    asked(store, tmp_path, policy=RuntimePolicy(remedies=(Remedy.BACKUP, Remedy.HUMAN), backup_tenant="reference"))
     asked(store, tmp_path, search=FakeSearch([PAGE]), generator=wrong)
     assert set(written) == set(NodeName) - {NodeName.HAND_OVER}
     assert {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +16,9 @@ from crag_runtime.evidence import Verdict
 from crag_runtime.threads import Threads
 from kb.chat import open_chat
 from kb.settings import Settings
-from kb.telemetry import Metric
 from tests.chatting import GRADE, Teller, asked_for
 from tests.fakes.chat_server import ChatServer
-from tests.golden import DAY, NOW, check
+from tests.golden import DAY, NOW, checking
 from tests.shell import ROOT
 from tests.stores import FakeClock
 
@@ -29,31 +28,11 @@ if TYPE_CHECKING:
 
     from crag_runtime.calibrating.drift import Baseline
     from crag_runtime.calibrating.drifting import DriftReport
-    from crag_runtime.ports import Evaluator, GradeCache
+    from crag_runtime.ports import GradeCache
     from kb.embedders.local import LocalEmbedder
 
-PAIRS = read_pairs(ROOT / "tests" / "data" / "calibrate.jsonl")
-TIMELY = [
-    *PAIRS[:8],
-    *read_pairs(ROOT / "tests" / "data" / "golden_timely.jsonl"),
-]
-
-
-@contextmanager
-def opened(settings: Settings, cache: GradeCache | None, embedder: LocalEmbedder) -> Iterator[Evaluator]:
-    """Open the configured evaluator as the runtime would, with nothing of an earlier one."""
-    threads = Threads(2)
-    try:
-        yield open_evaluator(
-            settings,
-            chat=open_chat(settings),
-            cache=cache,
-            threads=threads,
-            clock=FakeClock(),
-            vector_space=embedder.identity.model,
-        )
-    finally:
-        threads.close()
+DATA = ROOT / "tests" / "data"
+PAIRS = [*read_pairs(DATA / "calibrate.jsonl")[:8], *read_pairs(DATA / "golden_timely.jsonl")]
 
 
 def graded(
@@ -64,8 +43,20 @@ def graded(
     cache: GradeCache | None = None,
     now: int = NOW,
 ) -> DriftReport:
-    with opened(settings, cache, embedder) as evaluator:
-        return check(evaluator, TIMELY, baseline, embedder=embedder, now=now)
+    """Return a run of the configured evaluator, opened as the runtime would, with nothing of an earlier one."""
+
+    async def story() -> DriftReport:
+        threads, chat = Threads(2), open_chat(settings)
+        parts: dict[str, Any] = {"chat": chat, "cache": cache, "threads": threads, "clock": FakeClock()}
+        evaluator = open_evaluator(settings, **parts, vector_space=embedder.identity.model)
+        try:
+            return await checking(evaluator, PAIRS, baseline, embedder=embedder, now=now)
+        finally:
+            threads.close()
+            if chat is not None:
+                await chat.aclose()
+
+    return asyncio.run(story())
 
 
 @pytest.fixture(params=["fast", "reader"])
@@ -112,7 +103,7 @@ def test_a_chat_model_is_told_the_same_bytes_and_gives_the_same_verdicts(
     settings = asking(served, tmp_path, model_cache)
     first = graded(settings, local_embedder)
     told = sent(served)
-    assert (first.state, len(told), len(set(told))) == (DriftState.CREATED, len(TIMELY), len(TIMELY))
+    assert (first.state, len(told), len(set(told))) == (DriftState.CREATED, len(PAIRS), len(PAIRS))
     assert {json.loads(body)["temperature"] for body in told} == {0}
     cache = InProcessCache(ttl_seconds=60, clock=FakeClock())
     for kept, expected in ((None, told), (cache, told), (cache, [])):
@@ -139,11 +130,7 @@ def test_a_chat_model_that_is_away_is_no_drift(
 ) -> None:
     settings = asking(served, tmp_path, model_cache)
     first = graded(settings, local_embedder)
-    served.refuses = {form: 500 for form in ("schema", "tool", "words")}
+    served.refuses = dict.fromkeys(("schema", "tool", "words"), 500)
     again = graded(settings, local_embedder, first.now)
-    assert (again.state, again.drift, len(again.unknown)) == (DriftState.UNGRADED, None, len(TIMELY))
+    assert (again.state, again.drift, len(again.unknown)) == (DriftState.UNGRADED, None, len(PAIRS))
     assert all(g.problem for g in again.unknown)
-
-
-def test_the_alarm_has_a_metric_of_its_own() -> None:
-    assert Metric.DRIFT_CHECKS == "kb_drift_checks_total"

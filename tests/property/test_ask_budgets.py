@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import permutations
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langgraph.checkpoint.memory import InMemorySaver
 
 from crag_runtime.evidence import Finding, Outcome
 from crag_runtime.generators.llm import LlmGenerator
-from crag_runtime.policy import Budgets
+from crag_runtime.policy import Budgets, RuntimePolicy
 from crag_runtime.recording.recorder import Recorder
 from crag_runtime.recording.spool import Spool
+from crag_runtime.remedies import DEFAULT_ORDER, Remedy
 from crag_runtime.result import AskRequest, Waiting
 from crag_runtime.spending import BudgetedChat, Spending
 from crag_runtime.store import Store
@@ -48,8 +51,15 @@ class World:
     is_paid: bool
     decisions: tuple[str, ...]
     failing: float  # share of calls that fail
+    remedies: tuple[Remedy, ...]
+
+    @property
+    def policy(self) -> RuntimePolicy:
+        backup = "reference" if Remedy.BACKUP in self.remedies else ""
+        return RuntimePolicy(remedies=self.remedies, backup_tenant=backup)
 
 
+ORDERS = [order for number in range(len(Remedy) + 1) for order in permutations(Remedy, number)]
 budgets = st.builds(
     Budgets,
     rewrites=st.integers(0, 3),
@@ -66,6 +76,7 @@ worlds = st.builds(
     is_paid=st.booleans(),
     decisions=st.lists(st.sampled_from(("approve", "decline", "edit")), min_size=1, max_size=2).map(tuple),
     failing=st.sampled_from((0.0, 0.2, 0.6, 1.0)),
+    remedies=st.one_of(st.just(DEFAULT_ORDER), st.sampled_from(ORDERS)),
 )
 
 
@@ -143,6 +154,7 @@ async def played(memories, data_dir, world):
     parts = {
         "evaluator": Flaky(playing), "search": playing.search, "recorder": recorder, "spending": spending,
         "generator": LlmGenerator(BudgetedChat(playing.chat, spending), threads), "budgets": world.budgets,
+        "policy": world.policy, "checkpointer": InMemorySaver(), "is_lasting": True,
     }  # fmt: skip
     async with aclosing(threads), open_runtime(memories, data_dir, **parts) as runtime:
         result = await runtime.ask(AskRequest(question=world.question, tenant="default", thread="t"))
@@ -165,7 +177,9 @@ def check_world(memories, data_dir, world):
         assert len(set(playing.search.queries)) == playing.search.calls  # one search per distinct query
     assert nodes.count("generate") <= 2
     assert len(playing.chat.asked) == answer.usage.llm_calls <= world.budgets.llm_calls
-    assert nodes.count("approve") <= 1
+    assert max(nodes.count(node) for node in ("approve", "backup", "human")) <= 1
+    leads_to = {"rewrite": Remedy.REWRITE, "backup": Remedy.BACKUP, "approve": Remedy.WEB, "human": Remedy.HUMAN}
+    assert not {n for n, remedy in leads_to.items() if remedy not in world.remedies} & set(nodes) - {"rewrite"}
     assert nodes.count("write_back") == playing.records == 1
     assert nodes[0] == "begin"
     assert nodes[-1] == "write_back"
@@ -182,6 +196,7 @@ def filled(tmp_path_factory):
     with open_store(tmp_path_factory.mktemp("world")) as memories:
         for text in TEXTS:
             memories.add_note(Note(text=text, tenant="default"))
+            memories.add_note(Note(text=f"{text} So it was.", tenant="reference"))
         yield memories
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,12 +25,22 @@ from kb.model import (
     Standing,
     Trust,
 )
+from kb.trust import SHOWN_LEVELS, shown_confidence, shown_level
 from tests.ledger_samples import a_memory
 from tests.property.ledger_values import BAD_TEXT, CHARACTERS, INT64, JSON, NAME, REAL, TEXT, UNIT, undone
 
 if TYPE_CHECKING:
     from kb.ledger import Ledger
 
+TRUST = st.builds(
+    Trust,
+    confidence=UNIT,
+    anchor=INT64,
+    birth=INT64,
+    verified=st.booleans(),
+    verified_at=st.none() | INT64,
+    strength=REAL,
+)
 MEMORY = st.builds(
     Memory,
     id=NAME.map(MemoryId),
@@ -38,17 +49,11 @@ MEMORY = st.builds(
     source_class=st.sampled_from(SourceClass),
     source=NAME | st.just("x" * MAX_SOURCE_BYTES),
     text=TEXT,
-    trust=st.builds(
-        Trust,
-        confidence=UNIT,
-        anchor=INT64,
-        birth=INT64,
-        verified=st.booleans(),
-        verified_at=st.none() | INT64,
-        strength=REAL,
-    ),
+    trust=TRUST,
     standing=st.sampled_from(Standing),
     standing_reason=TEXT,
+    pinned=st.booleans(),
+    contested=st.booleans(),
     doc_id=st.none() | NAME.map(DocumentId),
     passage=st.builds(
         Passage,
@@ -92,6 +97,25 @@ def test_a_memory_comes_back_to_the_last_bit(one_ledger: Ledger, memory: Memory)
         tx.memories.add([memory])
         assert repr(tx.memories.get([memory.id])[memory.id]) == repr(memory)  # 1, 1.0 and True differ
         assert tx.memories.page("", 10) == [memory]
+
+
+@given(trust=TRUST, shown=UNIT)
+def test_what_is_shown_comes_back_in_thousandths_and_never_above_the_confidence(
+    one_ledger: Ledger, trust: Trust, shown: float
+) -> None:
+    memory = a_memory(1, trust=replace(trust, shown=shown))
+    with undone(one_ledger) as tx:
+        tx.memories.add([memory])
+        back = tx.memories.get([memory.id])[memory.id]
+        assert replace(back.trust, shown=None) == trust
+        assert shown_level(back.trust) == shown_level(memory.trust)
+        assert shown_confidence(back.trust) <= trust.confidence
+        assert 0 <= min(shown, trust.confidence) - shown_confidence(back.trust) < 1 / SHOWN_LEVELS + 1e-6 or (
+            back.trust.shown is None
+        )
+        again = replace(back, rev=memory.rev + 1)
+        tx.memories.replace([again])
+        assert tx.memories.get([memory.id])[memory.id] == again
 
 
 @given(document=DOCUMENT)

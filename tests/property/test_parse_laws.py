@@ -36,6 +36,10 @@ MARKS = [
     "，", "。", "`", "*", "[x](y)", "\\", "&", "\r\n", "e\u0301", "😀", "\x00", "\u2028", ".. note::\n", "{", '"',
 ]  # fmt: skip
 PIECES = st.sampled_from(MARKS)
+COMMON_CHINESE = (
+    "的一是人不在了有大中国为这上和我个会年来以他时要地到生出学行家们可自用就发能成也下多作方后对日业于说分子过本得道之公你动事"
+    "全都民天工主经市长开高着法现心新前部理同想加订单客户退货政策服务系统配置安装步骤确认审批付款发票合同项目部门员工假期报销"
+)
 
 
 def is_utf8(data: bytes) -> bool:
@@ -85,11 +89,50 @@ def test_utf8_is_read_without_loss_and_in_one_form(text: str) -> None:
         max_size=80,
     )
 )
+@example("。。。策")  # Korean by a detector that counts syllables
+@example("系统系统单")  # UTF-8 but for two bytes
+@example("骤骤骤骤骤骤")
+@example("单单单单")  # as common in Korean and in Big5, whose reader meets no such text
 def test_common_chinese_survives_its_own_encodings(text: str) -> None:
     for encoding in ("gb18030", "utf-16", "utf-8-sig", "utf-32"):
         data = text.encode(encoding)
         assume(encoding != "gb18030" or not is_utf8(data))  # a word or two can be both: then it is UTF-8
         assert decode_text(data).text == text
+
+
+@given(st.text(alphabet=COMMON_CHINESE + "。，、：\n 12ab", min_size=1, max_size=30))
+@example("下岗工业园")  # valid UTF-8 of four alphabets in one word
+@example("系统")
+@settings(max_examples=300)
+def test_any_common_chinese_in_gb18030_is_read_as_such(text: str) -> None:
+    data = text.encode("gb18030")
+    decoded = decode_text(data)
+    assert decoded.text == normalised(text) or (is_utf8(data) and decoded.encoding == "utf-8")
+
+
+@given(
+    st.sampled_from(["gb18030", "big5hkscs", "cp932", "euc_jp", "cp949", "cp1252", "cp1251"]), st.binary(max_size=80)
+)
+@settings(max_examples=300)
+def test_a_declared_encoding_that_fits_is_believed(encoding: str, data: bytes) -> None:
+    try:
+        text = data.decode(encoding)
+        decoded = decode_text(data, declared=encoding)
+    except (UnicodeDecodeError, DocumentError):
+        return
+    assert decoded.text == normalised(text) or decoded.encoding.startswith("utf-")
+
+
+@given(st.sampled_from(["", "idna", "hex", "utf-7", "gb2312", "no such", "\0", "big5"]), st.binary(max_size=80))
+def test_no_declaration_makes_bytes_fail_in_another_way(declared: str, data: bytes) -> None:
+    try:
+        decoded = decode_text(data, declared=declared)
+    except DocumentError as error:
+        code, text = error.code, ""
+    else:
+        code, text = FailureCode.ENCODING, decoded.text
+    assert code is FailureCode.ENCODING
+    assert normalised(text) == text
 
 
 @given(st.lists(st.lists(st.text(max_size=8), max_size=5), max_size=6))

@@ -12,6 +12,7 @@ from crag_runtime.calibrating.sources import Judged, learned_sources, toml_lines
 from crag_runtime.evidence import QuestionType
 from crag_runtime.planning.question_types import question_type
 from kb.errors import InputError
+from kb.settings import AskSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +72,8 @@ def test_what_cannot_be_learned_from_is_a_typed_error(given) -> None:
 def test_the_lines_for_the_settings_freeze_what_was_learned_and_say_from_what() -> None:
     log = [*judged(1, 10, 20), *judged(2, 40), *judged(1, 3, kind=QuestionType.CREATIVE)]
     lines = toml_lines(learned_sources(log), name="dev\n[x].jsonl", log=HASH, now=NOW)
-    assert tomllib.loads(lines) == {"ask": {"thresholds": {"factual": {"min_sources": 2}}}}
+    settings = AskSettings(**tomllib.loads(lines)["ask"])
+    assert {kind: own.min_sources for kind, own in settings.thresholds.items()} == {"factual": 2}
     assert lines.startswith("# learned by `kb eval sources` on 2026-11-30 from dev?[x].jsonl (0123456789ab); frozen")
     assert "# creative: not learned: 3 answers with a source are too few; 20 are needed" in lines
 

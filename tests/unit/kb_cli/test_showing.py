@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from crag_runtime.refusal import RefusalReason
 from crag_runtime.result import Answer, Cited, Waiting
 from crag_runtime.runtime import Event
 from kb.history import AnswerId
-from kb_cli.answers import WAYS_OUT, as_lines, waiting_lines
+from kb_cli.answers import WAYS_OUT, as_lines, waiting_json, waiting_lines
 from kb_cli.search import ADVICE
 from kb_cli.showing import Show
 
@@ -130,3 +131,27 @@ def test_a_waiting_search_names_its_words_its_limit_and_how_to_go_on():
     assert query.strip() == "France"
     assert decide == "decide: kb ask --resume --thread t"
     assert len(waiting_lines(waiting)) == 2
+
+
+def test_evidence_that_waits_is_shown_with_its_grade_and_without_a_word_of_its_text():
+    found = {
+        "memory_id": "m1",
+        "source": "file://a.md",
+        "url": None,
+        "title": "A",
+        "label": "ambiguous",
+        "relevance": 0.5,
+    }
+    waiting = Waiting(
+        answer_id=AnswerId("a"), thread="t", provider="", queries=("How long?",), max_searches=0, kind="evidence",
+        found=(found, {**found, "title": "", "url": "https://a.example/", "relevance": None}),
+    )  # fmt: skip
+    first, query, one, other, decide = waiting_lines(waiting, "kb ask --resume --thread t")
+    assert "a person decides" in first
+    assert query.strip() == "How long?"
+    assert one == "found: A, file://a.md: ambiguous, relevance 0.50  [m1]"
+    assert other == "found: https://a.example/: not graded  [m1]"
+    assert decide.startswith("decide: ")
+    assert "nothing that may answer" in waiting_lines(replace(waiting, found=()))[-1]
+    shown = waiting_json(waiting, is_kept=True)
+    assert (shown["kind"], shown["found"][0], shown["resumable"]) == ("evidence", found, True)

@@ -50,6 +50,9 @@ class NoServer:
     def is_current(self, uri: str) -> bool:
         return bool(uri)
 
+    def rewrite(self) -> None:
+        """Nothing to clean."""
+
     def close(self) -> None:
         """Nothing to let go of."""
 

@@ -1,0 +1,1 @@
+"""The pollution benchmark: facts change, poison arrives, answers are written back; every policy must keep answering."""

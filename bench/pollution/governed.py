@@ -1,0 +1,251 @@
+"""The product's own policy: its gate, its evidence, its sweeps. Nothing here decides; it only calls what users call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from bench.pollution.policies import CLASSES, K, Shown, prefix_of, source_of
+from bench.pollution.shelf import TENANT, keep, passage
+from crag_runtime.evidence import Citation, Finding, Outcome, Verdict
+from crag_runtime.recording.feedback import give_feedback
+from crag_runtime.recording.findings import finding_id
+from crag_runtime.recording.learned import Learned, SearchedFor
+from crag_runtime.recording.recorder import Recorder
+from crag_runtime.recording.spool import Spool
+from crag_runtime.store import Lookup, Store
+from governance.corroborate import plan_promote
+from governance.plan import Plan
+from governance.planning import planned
+from governance.policy import policy_of
+from governance.recheck import plan_recheck
+from governance.rollback import carried_out, surveyed
+from governance.selection import Selection
+from governance.sweep import apply
+from governance.testimony import weighing
+from ingest.version import due_for_renewal
+from kb.errors import InputError
+from kb.history import EVIDENCE_WEIGHT, AnswerId, EvidenceEvent, EvidenceKind
+from kb.model import Kind, MemoryId, Scope, SourceClass
+from kb.sweeps import SweepJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.pollution.policies import Given
+    from bench.pollution.schedule import Arrival
+    from governance.policy import Policy as Rules
+    from governance.ports import Checker
+    from kb.memories import Memories
+    from kb.settings import Settings
+
+CHECK_EVERY = 7  # days between checks of one question
+PRUNE_EVERY = 7
+RENEW_EVERY = 3  # days; what is due is found by then, and a nightly sync would find the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the product does, each part of which an ablation takes away.
+
+    Args:
+        feedback: counts.
+        decay: confidence fades and is renewed by its source; else it never fades.
+        keys: answers are keys to what they cited.
+        checks: disputed and unanswered questions are checked outside.
+        lineage: a rollback takes what was made from what is bad.
+        echoes_are_evidence: answers come back as trusted passages, as nothing in the product does.
+        web_is_trusted: findings count as documents at once: no quarantine, no independence asked.
+        own_extractor: disputes are found by the product's own comparison in the nightly recheck; else the reader's
+            sight of both values is taken for it (ideal extraction).
+    """
+
+    feedback: bool = True
+    decay: bool = True
+    keys: bool = True
+    checks: bool = True
+    lineage: bool = True
+    echoes_are_evidence: bool = False
+    web_is_trusted: bool = False
+    own_extractor: bool = False
+
+
+@dataclass(slots=True)
+class Governed:
+    """The store with governance."""
+
+    memories: Memories
+    settings: Settings
+    parts: Parts
+    check: Callable[[str, int], str | None]
+    says: Callable[[str, str], str | None]  # question, text → the value it gives: how a check's words are matched
+    checker: Callable[[int], Checker]  # by day: who is asked in the nightly recheck
+    checks: int = 0
+    _checked: dict[str, int] = field(default_factory=dict)
+    _owned: list[MemoryId] = field(default_factory=list)
+    _findings: dict[str, SearchedFor] = field(default_factory=dict)
+    _store: Store | None = None
+    _recorder: Recorder | None = None
+
+    def __post_init__(self) -> None:
+        if not self.parts.decay:
+            self.memories.policies = {c: replace(p, half_life_days=36_500.0) for c, p in self.memories.policies.items()}
+        self._store = Store(self.memories)
+        self._recorder = Recorder(self._store, Spool(self.settings.data_dir), "bench")
+
+    def arrive(self, arrivals: Sequence[Arrival]) -> None:
+        """Take in documents as documents, and what the web says as findings."""
+        made = []
+        for a in arrivals:
+            kind, own = CLASSES[a.is_owned or self.parts.web_is_trusted]
+            made.append(
+                passage(self.memories, a.text, source=source_of(a), kind=kind, source_class=own, is_governed=True)
+            )
+        new = keep(self.memories, made)
+        self._owned += [m.id for m in new if m.kind is Kind.DOCUMENT]
+
+    def shown(self, question: str, day: int) -> Shown:
+        """Retrieve as the runtime does: gate inside the search, freshness, answer-keys."""
+        del day
+        assert self._store is not None
+        gate = self.memories.gate
+        lookup = Lookup(tenant=TENANT, k=K, gate=gate, explain=False)
+        (found,) = self._store.retrieve([question], lookup).passages
+        with self.memories.ledger.read() as tx:
+            memories = tx.memories.get([MemoryId(id_) for id_, _ in found[:K]])
+        return Shown(ids=tuple(memories), texts=tuple(m.text for m in memories.values()))
+
+    def answered(self, given: Given) -> None:
+        """Record the answer as the runtime does: citations, lineage, key; never as evidence."""
+        assert self._recorder is not None
+        finding = self._findings.pop(given.question, None)
+        learned = Learned(
+            answer_id=AnswerId(given.id),
+            tenant=TENANT,
+            scope=Scope(),
+            thread="",
+            question=given.question,
+            text=given.echo,
+            outcome=Outcome.ANSWERED,
+            verdict=Verdict.CORRECT,
+            citations=tuple(Citation(number=n, id=id_, quote="") for n, id_ in enumerate(given.support, 1)),
+            evaluations=(),
+            retrieved=given.support,
+            relevant=given.support,
+            findings=() if finding is None else (finding,),
+            agreements=(),
+            conflicts=(),
+            is_key=self.parts.keys and finding is None,
+            report={"question": given.question, "usage": {}},
+            at=self.memories.clock.now(),
+        )
+        self._recorder.record(learned)
+        if self.parts.echoes_are_evidence:
+            echo = passage(
+                self.memories,
+                given.echo,
+                source=f"note://agent/{given.id}",
+                kind=Kind.NOTE,
+                source_class=SourceClass.DOCUMENT,
+                is_governed=True,
+            )
+            keep(self.memories, [echo])
+
+    def unanswered(self, question: str, day: int, shown: Shown) -> Shown | None:
+        """Ask outside, as the runtime searches the web when nothing trusted answers; the finding is quarantined."""
+        del shown
+        said = self._asked_outside(question, day)
+        if said is None:
+            return None
+        url = f"https://check{self.checks}.example/"
+        finding = Finding(url=url, title="", text=said)
+        id_ = finding_id(finding, tenant=TENANT, scope=Scope())
+        self._findings[question] = SearchedFor(id=id_, finding=finding, query=question)
+        return Shown(ids=(MemoryId(id_),), texts=(said,))
+
+    def disputed(self, question: str, day: int, sides: tuple[Sequence[MemoryId], Sequence[MemoryId]]) -> None:
+        """Check a dispute outside and weigh the result on both sides, as a recheck does."""
+        if self.parts.own_extractor:
+            return
+        said = self._asked_outside(question, day)
+        if said is None:
+            return
+        value = self.says(question, said)
+        now = self.memories.clock.now()
+        with self.memories.ledger.read() as tx:
+            stored = tx.memories.get([id_ for side in sides for id_ in side])
+        actions = []
+        for memory in stored.values():
+            is_for = self.says(question, memory.text) == value
+            weight = EVIDENCE_WEIGHT[EvidenceKind.CHECK] * (1 if is_for else -1)
+            event = EvidenceEvent(
+                memory_id=memory.id,
+                tenant=TENANT,
+                kind=EvidenceKind.CHECK,
+                weight=weight,
+                witness=f"check {self.checks}",
+                at=now,
+            )
+            actions.append(weighing(memory, [event]))
+        self._apply(Plan(tenant=TENANT, job=SweepJob.RECHECK, policy=self._policy.hash, at=now, actions=tuple(actions)))
+
+    def feedback(self, given: Given, *, is_good: bool) -> None:
+        """Give feedback as `kb feedback` does."""
+        if self.parts.feedback:
+            try:
+                give_feedback(self.memories, AnswerId(given.id), TENANT, is_good=is_good, by=given.id)
+            except InputError:  # the answer rests on nothing that could be credited
+                return
+
+    def night(self, day: int) -> None:
+        """Renew what its source still holds; then recheck, promote, decay, and weekly prune."""
+        if day % RENEW_EVERY == 0:
+            self._renew()
+        now = self.memories.clock.now()
+        if self.parts.own_extractor:
+            self._apply(plan_recheck(self.memories, self._policy, now, checker=self.checker(day)))
+        self._apply(plan_promote(self.memories, self._policy, now))
+        self._apply(planned(self.memories, SweepJob.DECAY, self._policy, now))
+        if day % PRUNE_EVERY == PRUNE_EVERY - 1:
+            self._apply(planned(self.memories, SweepJob.PRUNE, self._policy, now))
+
+    def roll_back(self, sources: Sequence[str], *, with_lineage: bool) -> None:
+        """Roll back as `kb rollback --source` does."""
+        for source in sources:
+            wanted = Selection(source=f"{prefix_of(source)}*")
+            radius = surveyed(self.memories, wanted, self._policy, self.memories.clock.now())
+            if not (with_lineage and self.parts.lineage):
+                roots = {m for m in self._of(source)}
+                plan = radius.plan
+                radius = replace(
+                    radius, plan=replace(plan, actions=tuple(a for a in plan.actions if a.memory_id in roots))
+                )
+            carried_out(self.memories, wanted, radius, policy=self._policy, actor="bench")
+
+    @property
+    def _policy(self) -> Rules:
+        return policy_of(self.settings, TENANT)
+
+    def _apply(self, plan: Plan) -> None:
+        if plan.actions:
+            apply(self.memories, plan, policy=self._policy, actor="bench", allow_mass=True)
+
+    def _renew(self) -> None:
+        now = self.memories.clock.now()
+        with self.memories.ledger.write() as tx:
+            held = list(tx.memories.get(self._owned).values())
+            due = due_for_renewal(held, self.memories.policies, self.memories.gate, now)
+            tx.memories.replace(due)
+            tx.outbox.mark([m.id for m in due], now)
+        self.memories.projector.drain()
+
+    def _asked_outside(self, question: str, day: int) -> str | None:
+        if not self.parts.checks or day - self._checked.get(question, -CHECK_EVERY) < CHECK_EVERY:
+            return None
+        self._checked[question] = day
+        self.checks += 1
+        return self.check(question, day)
+
+    def _of(self, source: str) -> list[MemoryId]:
+        with self.memories.ledger.read() as tx:
+            return [m.id for m in tx.memories.page("", 10_000, tenant=TENANT, source_prefix=prefix_of(source))]

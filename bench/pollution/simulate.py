@@ -1,0 +1,174 @@
+"""One run: a policy, a timeline, 120 days. The policy never sees a label; whoever scores never sees the policy."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bench.pollution.metrics import Asked, asked_of
+from bench.pollution.outside import Outside, statement
+from bench.pollution.policies import Given
+from bench.pollution.reader import read
+from bench.pollution.schedule import timeline
+from bench.pollution.shelf import TENANT, DayClock, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.pollution.policies import Policy, Shown
+    from bench.pollution.schedule import Conditions, Timeline
+    from bench.pollution.world import Fact
+    from bench.vectors import Vectors
+    from kb.memories import Memories
+    from kb.settings import Settings
+
+Make = "Callable[[Memories, Settings, Outside, random.Random], Policy]"
+Reader = "Callable[[Fact, Sequence[str]], str | None]"
+ASKED_AT = 600  # minute of the day at which questions begin; documents come in the morning
+NIGHT_AT = 1_380
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run came to.
+
+    Args:
+        asked: every question.
+        checks: external checks.
+        seconds: retrieval time of every question.
+        live: memories that could be retrieved in the end, echoes included.
+        rows: memories stored in the end.
+        blast: recall and precision of the rollback against the true descendants; empty without lineage to compare.
+    """
+
+    asked: tuple[Asked, ...]
+    checks: int
+    seconds: tuple[float, ...]
+    live: int
+    rows: int
+
+
+@dataclass(slots=True)
+class _Day:
+    """What waits for tomorrow."""
+
+    verdicts: list[tuple[Given, bool]] = field(default_factory=list)
+
+
+def simulate(
+    facts: Sequence[Fact],
+    seed: int,
+    conditions: Conditions,
+    make: Callable[[Memories, Settings, Outside, random.Random], Policy],
+    vectors: Vectors,
+    *,
+    rollback: str = "none",
+    reader: Callable[[Fact, Sequence[str]], str | None] = read,
+    permuted: bool = False,
+) -> Run:
+    """Return what a policy makes of a world.
+
+    Args:
+        facts: of the world.
+        seed: of the timeline; feedback and checks draw from it too.
+        conditions: of the run.
+        make: the policy, on a store.
+        vectors: shared by all runs.
+        rollback: none, docs or lineage, on the rollback day.
+        reader: the same for every policy.
+        permuted: sources change places, so that they tell nothing.
+    """
+    events = timeline(facts, seed, conditions)
+    if permuted:
+        events = _permuted(events, seed)
+    clock = DayClock()
+    draw = random.Random(f"run {seed}")
+    outside = Outside(events, conditions.check_right, random.Random(f"outside {seed}"))
+    asked: list[Asked] = []
+    seconds: list[float] = []
+    with opened(vectors, clock) as (memories, settings):
+        policy = make(memories, settings, outside, draw)
+        waiting: list[tuple[Given, bool]] = []
+        for day in range(conditions.days):
+            clock.set(day)
+            policy.arrive([a for a in events.arrivals if a.day == day])
+            for given, is_good in waiting:
+                policy.feedback(given, is_good=is_good)
+            waiting = []
+            if day == conditions.rollback_day and rollback != "none":
+                bad = sorted({a.source for a in events.arrivals if a.source.startswith("att")})
+                policy.roll_back(bad, with_lineage=rollback == "lineage")
+            for step, index in enumerate(events.asked[day]):
+                clock.set(day, ASKED_AT + step)
+                value, given, took = _ask(policy, events, day, step, index, reader)
+                asked.append(asked_of(events, seed, day, index, value))
+                seconds.append(took)
+                if given is not None and draw.random() < conditions.feedback:
+                    is_right = (value == events.truth(index, day)) is not (draw.random() < conditions.feedback_error)
+                    waiting.append((given, is_right))
+            clock.set(day, NIGHT_AT)
+            policy.night(day)
+        live, rows = _counted(memories)
+    return Run(asked=tuple(asked), checks=policy.checks, seconds=tuple(seconds), live=live, rows=rows)
+
+
+def _ask(
+    policy: Policy,
+    events: Timeline,
+    day: int,
+    step: int,
+    index: int,
+    reader: Callable[[Fact, Sequence[str]], str | None],
+) -> tuple[str | None, Given | None, float]:
+    """Ask one question, read, let the policy know, write back; return the value, the answer, and the retrieval time."""
+    fact = events.facts[index]
+    began = time.perf_counter()
+    shown = policy.shown(fact.question, day)
+    took = time.perf_counter() - began
+    value = reader(fact, shown.texts)
+    if value is None:
+        instead = policy.unanswered(fact.question, day, shown)
+        if instead is not None:
+            shown, value = instead, reader(fact, instead.texts)
+    sides = _sides(fact, shown)
+    if sides["true"] and sides["false"]:
+        policy.disputed(fact.question, day, (sides["true"], sides["false"]))
+    if value is None:
+        return None, None, took
+    given = Given(
+        id=f"{day}-{step}",
+        day=day,
+        question=fact.question,
+        echo=statement(fact, value),
+        support=tuple(sides[value]),
+    )
+    policy.answered(given)
+    return value, given, took
+
+
+def _sides(fact: Fact, shown: Shown) -> dict[str, list]:
+    from bench.pollution.world import value_of
+
+    sides: dict[str, list] = {"true": [], "false": []}
+    for id_, text in zip(shown.ids, shown.texts, strict=True):
+        if (value := value_of(text, fact)) is not None:
+            sides[value].append(id_)
+    return sides
+
+
+def _permuted(events: Timeline, seed: int) -> Timeline:
+    """Return the timeline with sources dealt out anew among its passages."""
+    from dataclasses import replace
+
+    sources = [a.source for a in events.arrivals]
+    random.Random(f"permuted {seed}").shuffle(sources)
+    dealt = (replace(a, source=s) for a, s in zip(events.arrivals, sources, strict=True))
+    return replace(events, arrivals=tuple(dealt))
+
+
+def _counted(memories: Memories) -> tuple[int, int]:
+    with memories.ledger.read() as tx:
+        counts = tx.memories.counts(TENANT)
+    return sum(c.count for c in counts if c.standing.value == "active"), sum(c.count for c in counts)

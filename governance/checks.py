@@ -1,0 +1,171 @@
+"""External checks: who is due for one, what is asked, and what a result is as evidence. Pure but for reading rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from governance.comparing.sayings import Passed, passed
+from governance.contradict import disputed
+from governance.ports import Claim, Outcome
+from governance.testimony import CHECKED, weighing
+from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind
+from kb.independence import ROOT, root_of
+from kb.model import MemoryId, Standing
+from kb.sweeps import Action, ActionKind
+from kb.trust import DAY_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from governance.policy import Policy
+    from governance.ports import Checked
+    from kb.ledger.ledger import LedgerTx
+    from kb.model import Instant, Memory
+    from kb.sweeps import Contradiction
+
+WITNESSES = 2  # independent sources that decide a check
+PAGE = 200
+FOR, AGAINST = "check:for:", "check:against:"  # begin the witness of a check; the sources that decided it follow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkable:
+    """What is to be checked, and whom it is about.
+
+    Args:
+        claim: as it is asked.
+        sides: the memory, or both sides of a contradiction, that of the claim first.
+        contradiction: that the check may settle; None when the memory only fell due.
+    """
+
+    claim: Claim
+    sides: tuple[Memory, ...]
+    contradiction: Contradiction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one check comes to.
+
+    Args:
+        actions: evidence for each side, or that it was looked into.
+        decided_for: id of the side that the check bore out; "" when it decided nothing.
+    """
+
+    actions: tuple[Action, ...]
+    decided_for: str = ""
+
+
+def checkables(
+    tx: LedgerTx, policy: Policy, now: Instant, open_: Iterable[Contradiction], sides: Mapping[MemoryId, Memory]
+) -> list[Checkable]:
+    """Return what is checked now: contested memories, oldest contradiction first, then due ones; at most the budget.
+
+    No memory is asked about twice in one sweep, nor again before `check_every_days` have passed.
+    """
+    since = now - round(policy.check_every_days * DAY_MS)
+    found: list[Checkable] = []
+    taken: set[str] = set()
+    for checkable in (*_disputes(tx, open_, sides), *_due(tx, policy, now)):
+        if len(found) >= policy.checks:
+            break
+        ids = {m.id for m in checkable.sides}
+        last = max(tx.looking.last_looked(ids, CHECKED).values(), default=None)
+        if taken & ids or (last is not None and last > since):
+            continue
+        taken |= ids
+        found.append(checkable)
+    return found
+
+
+def results(
+    checkable: Checkable, checked: Checked, history: Mapping[MemoryId, Sequence[EvidenceEvent]], now: Instant
+) -> Result:
+    """Return what a check is as evidence: weight 2.0 for the side that was borne out, and against the other.
+
+    Sources that were heard before for the same thing are no new witnesses, and fewer than two decide nothing.
+
+    Args:
+        checkable: what was asked.
+        checked: what was found.
+        history: earlier evidence, by memory.
+        now: when.
+    """
+    if checked.outcome is Outcome.UNASKED:
+        return Result(actions=())
+    one, others = checkable.sides[0], checkable.sides[1:]
+    signs = {Outcome.SUPPORTED: 1, Outcome.CONTRADICTED: -1}
+    sign = signs.get(checked.outcome, 0)
+    told = [(one, sign), *((other, -sign) for other in others)]
+    events = [e for m, s in told if (e := _event(m, s, checked, history.get(m.id, ()), now)) is not None]
+    by_id = {e.memory_id: e for e in events}
+    actions = tuple(weighing(m, [by_id[m.id]]) if m.id in by_id else _looked(m, checked) for m, _ in told)
+    winner = next((m.id for m, s in told if s > 0 and m.id in by_id), "")
+    return Result(actions=actions, decided_for=winner if others else "")
+
+
+def _disputes(tx: LedgerTx, open_: Iterable[Contradiction], sides: Mapping[MemoryId, Memory]) -> Iterable[Checkable]:
+    for contradiction in open_:
+        one, other = sides.get(MemoryId(contradiction.one)), sides.get(MemoryId(contradiction.other))
+        if one is None or other is None or {one.standing, other.standing} != {Standing.ACTIVE}:
+            continue
+        said = disputed(passed(one), passed(other))
+        if said is None:  # a model's, for people to look at
+            continue
+        claim = Claim(
+            memory_id=one.id,
+            said=_sentence(one, said[0]),
+            rival=_sentence(other, said[1]),
+            not_from=_own_roots(tx, (one, other)),
+        )
+        yield Checkable(claim=claim, sides=(one, other), contradiction=contradiction)
+
+
+def _due(tx: LedgerTx, policy: Policy, now: Instant) -> Iterable[Checkable]:
+    for memory in tx.looking.due(policy.tenant, now, PAGE):
+        claim = Claim(memory_id=memory.id, said=passed(memory), not_from=_own_roots(tx, (memory,)))
+        yield Checkable(claim=claim, sides=(memory,))
+
+
+def _sentence(memory: Memory, text: str) -> Passed:
+    whole = passed(memory)
+    return Passed(text=text, title=whole.title, heading_path=whole.heading_path, valid_from=whole.valid_from)
+
+
+def _own_roots(tx: LedgerTx, sides: Sequence[Memory]) -> frozenset[str]:
+    """Return the root sources of memories and of all that they were made from: those bear nothing out."""
+    above = {id_ for line in tx.looking.lines([m.id for m in sides]).values() for id_ in line}
+    made_from = tx.memories.get(map(MemoryId, sorted(above))).values()
+    marks = {id_.removeprefix(ROOT) for id_ in above if id_.startswith(ROOT)}
+    return frozenset({root for m in (*sides, *made_from) if (root := root_of(m))} | marks)
+
+
+def _event(
+    memory: Memory, sign: int, checked: Checked, history: Sequence[EvidenceEvent], now: Instant
+) -> EvidenceEvent | None:
+    if not sign:
+        return None
+    prefix = FOR if sign > 0 else AGAINST
+    heard = {
+        root for e in history if e.witness.startswith(prefix) for root in e.witness.removeprefix(prefix).split("+")
+    }
+    roots = [root for root in checked.roots if root not in heard]
+    if len(roots) < WITNESSES:
+        return None
+    verb = "bear it out" if sign > 0 else "say otherwise"
+    return EvidenceEvent(
+        memory_id=memory.id,
+        tenant=memory.tenant,
+        kind=EvidenceKind.CHECK,
+        weight=sign * EVIDENCE_WEIGHT[EvidenceKind.CHECK],
+        witness=f"{prefix}{'+'.join(roots)}",
+        reason=f"{' and '.join(roots)} {verb}",
+        at=now,
+    )
+
+
+def _looked(memory: Memory, checked: Checked) -> Action:
+    """Return that a memory was looked into and nothing came of it, so that it is not asked about again tomorrow."""
+    detail = {"found": checked.outcome.value}
+    return Action(memory_id=memory.id, kind=ActionKind.LOOK, reason=CHECKED, rev=memory.rev, detail=dict(detail))

@@ -1,0 +1,134 @@
+"""Effects of erasure: the one act that nobody can take back.
+
+Asked for by a person, a memory goes with all that is kept about it and with every answer that rests on it, and leaves
+salted marks alone. Taken away by gc, since its restore window has ended, it goes by itself: nobody asked that its
+words be forgotten, so the answers keep what they quoted, evidence and lineage stay, and it may come back.
+
+Images are not kept here, against the rule: what can be put back was not erased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from governance.effects.plain import GONE
+from kb.erased import ERASED, WINDOW_ENDED, pieces
+from kb.model import DocumentId, Kind, MemoryId, Standing
+from kb.sweeps import ActionKind, TombstoneKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from governance.effects import Effect, Occasion
+    from governance.writer import Writer
+    from kb.model import Document, Json, Memory
+    from kb.sweeps import Action
+
+PIECES, ANSWER, DOCUMENT, REMARK, NAME = "pieces", "answer_id", "doc_id", "remark", "name"  # in an action's detail
+
+
+def erase(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
+    """Take away a memory, or (without one) an answer, a document, or what somebody remarked."""
+    if action.reason == WINDOW_ENDED:
+        return _collected(writer, memory)
+    writer.tx.erasure.begin(occasion.sweep.id, occasion.sweep.tenant)
+    if memory is not None:
+        left: Sequence[int] | None = action.detail.get(PIECES)  # type: ignore[assignment] # JSON of a plan
+        _forgotten(writer, memory, left)
+        return ""
+    return GONE if action.memory_id else _other(writer, action, occasion.sweep.tenant)
+
+
+def _collected(writer: Writer, memory: Memory | None) -> str:
+    if memory is None:
+        return GONE
+    if memory.standing is not Standing.RETIRED or memory.pinned or memory.contested:
+        return memory.standing.value
+    writer.tx.contradictions.remove([memory.id])
+    writer.remove_memory(memory)
+    return ""
+
+
+def _forgotten(writer: Writer, memory: Memory, left: Sequence[int] | None) -> None:
+    """Take a memory away with everything that speaks of it.
+
+    Args:
+        writer: of the action.
+        memory: what goes.
+        left: places of the pieces of its text that nobody else says; None: all of them.
+    """
+    tx, own = writer.tx, pieces(memory.text)
+    barred = own if left is None else tuple(own[place] for place in left if place < len(own))
+    if memory.kind is Kind.ANSWER:  # a question is nobody's words but those of who asks
+        barred = ()
+    writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, barred, is_erased=True, reason=ERASED)
+    writer.add_tombstones(memory.tenant, TombstoneKind.ID, [memory.id], is_erased=True, reason=ERASED)
+    _without_answers(writer, tx.erasure.resting_on([memory.id]))
+    others = _contested_by(writer, memory)
+    tx.erasure.quiet_journal(memory.id)
+    tx.erasure.remove_memory(memory)
+    if memory.doc_id is not None:
+        tx.erasure.unlist(memory.doc_id, memory.id)
+    tx.outbox.mark([memory.id], writer.now)
+    for other in tx.memories.get(others).values():
+        if other.contested and not tx.contradictions.of_memories([other.id], is_open=True):
+            writer.put_memory(other, replace(other, contested=False))
+
+
+def _contested_by(writer: Writer, memory: Memory) -> list[MemoryId]:
+    open_ = writer.tx.contradictions.of_memories([memory.id], is_open=True)
+    return sorted({MemoryId(c.other if c.one == memory.id else c.one) for c in open_})
+
+
+def _without_answers(writer: Writer, answer_ids: Iterable[str]) -> int:
+    """Take answers away, and the keys that lead to nothing else; return how many answers there were."""
+    tx, wanted = writer.tx, sorted(set(answer_ids))
+    if not wanted:
+        return 0
+    keys = tx.memories.get(tx.erasure.keys_only_to(wanted))
+    number = tx.erasure.remove_answers(wanted)
+    for key in keys.values():
+        writer.add_tombstones(key.tenant, TombstoneKind.ID, [key.id], is_erased=True, reason=ERASED)
+        tx.erasure.quiet_journal(key.id)
+        tx.erasure.remove_memory(key)
+    tx.outbox.mark(keys, writer.now)
+    return number
+
+
+def _other(writer: Writer, action: Action, tenant: str) -> str:
+    """Take away what is no memory; what is gone already was taken by a memory's own action."""
+    detail = action.detail
+    if ANSWER in detail:
+        return "" if _without_answers(writer, [str(detail[ANSWER])]) else GONE
+    if REMARK in detail:
+        table, *key = _place(detail[REMARK])
+        return "" if writer.tx.erasing.silence(str(table), key) else GONE
+    if NAME in detail:
+        writer.add_tombstones(tenant, TombstoneKind.ID, [str(detail[NAME])], is_erased=True, reason=ERASED)
+        return ""
+    document = writer.tx.documents.get(DocumentId(str(detail.get(DOCUMENT) or "-")))
+    if document is None or document.tenant != tenant:
+        return GONE
+    _document(writer, document)
+    return ""
+
+
+def _place(value: Json) -> list[str | int]:
+    return [part for part in value if isinstance(part, str | int)] if isinstance(value, list) else [""]
+
+
+def _document(writer: Writer, document: Document) -> None:
+    """Take a document away whole; its bytes do not come back, unless another document has the same."""
+    tx = writer.tx
+    for memory in tx.memories.of_document(document.id):  # what came in after it was planned
+        _forgotten(writer, memory, None)
+    prints = [document.fingerprint, *(v.fingerprint for v in tx.documents.versions(document.id))]
+    hashes = {h for f in prints for h in (f.raw, f.content) if h}
+    barred = sorted(h for h in hashes if not tx.erasure.is_elsewhere(document.tenant, h, document.id))
+    writer.add_tombstones(document.tenant, TombstoneKind.DOCUMENT, barred, is_erased=True, reason=ERASED)
+    tx.erasure.remove_document(document.id, document.tenant, document.source)
+
+
+EFFECTS: Mapping[ActionKind, Effect] = MappingProxyType({ActionKind.ERASE: erase})

@@ -1,0 +1,174 @@
+"""The effect of an undo: rows go back to how they stood before an action, where they still stand as it left them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from governance import images
+from governance.comparing.sayings import passed
+from governance.contradict import Contradict, compare
+from kb.model import DocumentId, MemoryId
+from kb.sweeps import ImageKind, TombstoneKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from governance.effects import Occasion
+    from governance.writer import Writer
+    from kb.ledger.ledger import LedgerTx
+    from kb.model import Json, Memory
+    from kb.sweeps import Action, Contradiction, Tombstone
+
+    Columns = Mapping[str, Json]
+
+MOVED = "moved"  # it has changed since
+ALREADY = "already"
+SEQ = "seq"  # of the action that is undone, in an undo's detail
+
+
+def put_back(writer: Writer, _: Memory | None, action: Action, occasion: Occasion) -> str:
+    """Put back the rows that one action of the undone sweep changed: all of them, or none."""
+    undone, seq = occasion.sweep.undoes, int(action.detail[SEQ])  # type: ignore[arg-type] # written by the undo
+    if undone is None:
+        return MOVED
+    own = writer.tx.sweeps.images(undone, [seq]).get(seq, [])
+    targets, moved = images.put_back(reversed(own), lambda kind, key: standing_row(writer.tx, kind, key))
+    if moved or occupied(writer.tx, targets):
+        return MOVED
+    for (kind, key), target in targets.items():
+        _PUT[kind](writer, key, target)
+    return ALREADY if own and not writer.images() else ""
+
+
+def standing_row(tx: LedgerTx, kind: ImageKind, key: str) -> Columns | None:
+    """Return how a row stands, as an image would hold it; None when it is not there."""
+    return _READ[kind](tx, key)
+
+
+def occupied(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> list[str]:
+    """Return the documents that cannot come back, because another one is at their source now."""
+    return [
+        key for (kind, key), target in targets.items() if kind is ImageKind.DOCUMENT and _is_occupied(tx, key, target)
+    ]
+
+
+def _is_occupied(tx: LedgerTx, key: str, target: Columns | None) -> bool:
+    document = tx.documents.get(DocumentId(key))
+    if document is None or target is None or document.deleted_at is None or target["deleted_at"] is not None:
+        return False
+    return tx.documents.by_source(document.tenant, document.source) is not None
+
+
+def _memory(tx: LedgerTx, key: str) -> Columns | None:
+    memory = tx.memories.get([MemoryId(key)]).get(MemoryId(key))
+    return None if memory is None else images.memory_columns(memory)
+
+
+def _put_memory(writer: Writer, key: str, target: Columns | None) -> None:
+    memory = writer.tx.memories.get([MemoryId(key)]).get(MemoryId(key))
+    if memory is not None and target is not None:
+        writer.put_memory(memory, images.memory_with(memory, target))
+
+
+def _document(tx: LedgerTx, key: str) -> Columns | None:
+    document = tx.documents.get(DocumentId(key))
+    return None if document is None else images.document_columns(document)
+
+
+def _put_document(writer: Writer, key: str, target: Columns | None) -> None:
+    document = writer.tx.documents.get(DocumentId(key))
+    if document is not None and target is not None:
+        writer.put_document(document, images.document_with(document, target))
+
+
+def _version(tx: LedgerTx, key: str) -> Columns | None:
+    known = tx.sweeping.superseded_at(*images.version_key(key))
+    return None if known is None else images.version_columns(known[0])
+
+
+def _put_version(writer: Writer, key: str, target: Columns | None) -> None:
+    if target is not None:
+        writer.put_version(*images.version_key(key), superseded_at=target["superseded_at"])  # type: ignore[arg-type] # as kept
+
+
+def _evidence(tx: LedgerTx, key: str) -> Columns | None:
+    event = tx.sweeping.event(*images.evidence_parts(key))
+    return None if event is None else images.evidence_columns(event)
+
+
+def _put_evidence(writer: Writer, key: str, target: Columns | None) -> None:
+    known = writer.tx.sweeping.event(*images.evidence_parts(key))
+    if target is None and known is not None:
+        writer.remove_evidence(known)
+    elif target is not None and known is None:
+        writer.add_evidence([images.event_of(key, target)])
+
+
+def _tombstone_at(tx: LedgerTx, key: str) -> Tombstone | None:
+    tenant, kind, mark = images.tombstone_parts(key)
+    return tx.tombstones.marked(tenant, TombstoneKind(kind), mark)
+
+
+def _tombstone(tx: LedgerTx, key: str) -> Columns | None:
+    known = _tombstone_at(tx, key)
+    return None if known is None else images.tombstone_columns(known)
+
+
+def _put_tombstone(writer: Writer, key: str, target: Columns | None) -> None:
+    writer.put_tombstone(_tombstone_at(writer.tx, key), None if target is None else images.tombstone_of(key, target))
+
+
+def _contradiction_at(tx: LedgerTx, key: str) -> Contradiction | None:
+    one = images.parts_of(key)[0]
+    return next((c for c in tx.contradictions.of_memories([one]) if images.contradiction_key(c) == key), None)
+
+
+def _contradiction(tx: LedgerTx, key: str) -> Columns | None:
+    known = _contradiction_at(tx, key)
+    return None if known is None else images.contradiction_columns(known)
+
+
+def _put_contradiction(writer: Writer, key: str, target: Columns | None) -> None:
+    known = _contradiction_at(writer.tx, key)
+    if known is None and target is not None:
+        writer.add_contradictions([_with_values(writer.tx, images.contradiction_of(key, target))])
+    elif known is not None and target is None:
+        writer.put_contradiction(known, None)
+    elif known is not None and target is not None:
+        was = images.contradiction_of(key, target)
+        writer.put_contradiction(known, replace(known, settled_at=was.settled_at, settled_by=was.settled_by))
+
+
+def _with_values(tx: LedgerTx, bare: Contradiction) -> Contradiction:
+    """Return a contradiction with what its two sides say: images hold no words of a memory, so these are read again."""
+    found = tx.memories.get([MemoryId(bare.one), MemoryId(bare.other)])
+    if len(found) < 2:  # noqa: PLR2004 - two sides
+        return bare
+    said = compare(*map(passed, found.values()))
+    if not isinstance(said, Contradict):
+        return bare
+    return replace(bare, one_value=said.one_value, other_value=said.other_value)
+
+
+_READ: Mapping[ImageKind, Callable[[LedgerTx, str], Columns | None]] = MappingProxyType(
+    {
+        ImageKind.MEMORY: _memory,
+        ImageKind.DOCUMENT: _document,
+        ImageKind.VERSION: _version,
+        ImageKind.EVIDENCE: _evidence,
+        ImageKind.TOMBSTONE: _tombstone,
+        ImageKind.CONTRADICTION: _contradiction,
+    }
+)
+_PUT: Mapping[ImageKind, Callable[[Writer, str, Columns | None], None]] = MappingProxyType(
+    {
+        ImageKind.MEMORY: _put_memory,
+        ImageKind.DOCUMENT: _put_document,
+        ImageKind.VERSION: _put_version,
+        ImageKind.EVIDENCE: _put_evidence,
+        ImageKind.TOMBSTONE: _put_tombstone,
+        ImageKind.CONTRADICTION: _put_contradiction,
+    }
+)

@@ -1,0 +1,320 @@
+"""Erasure: what goes for good, found before anything is done, as a report to consent to and a plan to carry out.
+
+Gone are a memory, its vector, all that is kept about it, and every answer that rests on it: that cited it, was written
+with it in sight, says one of its sentences, or took words over from such an answer. Not gone, and listed, are notes
+that somebody wrote from it, and other memories that say the same: each is a person's to decide on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from governance.effects.erased import ANSWER, DOCUMENT, NAME, PIECES, REMARK
+from governance.plan import Plan
+from governance.selection import Selection, selected
+from governance.sweep import apply, ignore, never
+from kb.erased import ERASED, Words, spoken_by, without_others
+from kb.errors import InputError
+from kb.index.generations import META_KEY
+from kb.model import DocumentId, Kind, MemoryId
+from kb.sweeps import Action, ActionKind, SweepJob, TombstoneKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from governance.policy import Policy
+    from kb.ledger.descent import Given, Member
+    from kb.ledger.erasing import Other
+    from kb.ledger.ledger import LedgerTx
+    from kb.memories import Memories
+    from kb.model import Instant, Json
+    from kb.sweeps import Sweep, Tombstone
+
+PAGE = 500  # memories whose texts are held at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be forgotten.
+
+    Args:
+        selection: memories or answers by id, or a source.
+        with_derived: also what was written from it.
+        with_copies: also other memories that say one of its sentences.
+    """
+
+    selection: Selection
+    with_derived: bool = False
+    with_copies: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What an erasure takes, and what it leaves.
+
+    Args:
+        plan: what is done.
+        members: memories that go, by id.
+        documents: addresses of the documents that go as a whole, by id.
+        answers: answers of the tenant that go, newest first.
+        other_answers: ids of other tenants' answers that go.
+        keys: answer-keys that go with them.
+        derived: memories that were written from it, and stay.
+        copies: memories that say the same, and stay.
+        roots: names of the sources that its documents belong to.
+        hashes: of embedded texts whose vectors go.
+        counts: rows that are there now, by table.
+        words: what is not to be found any more; never shown, never kept.
+    """
+
+    plan: Plan
+    members: Mapping[MemoryId, Member]
+    documents: Mapping[DocumentId, str]
+    answers: Sequence[Given]
+    other_answers: Sequence[str]
+    keys: Sequence[MemoryId]
+    derived: Sequence[Member]
+    copies: Sequence[Member]
+    roots: Sequence[str]
+    hashes: Sequence[str]
+    counts: Mapping[str, int]
+    words: Words = field(repr=False)
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the report under the stable keys of docs/reference/json.md; no text of a memory is in it."""
+        return {
+            "memories": [_member_json(m) for m in self.members.values()],
+            "documents": [{"doc_id": id_, "source": source} for id_, source in self.documents.items()],
+            "answers": [{"id": a.id, "created_at": a.created_at, "outcome": a.outcome} for a in self.answers],
+            "answers_of_other_tenants": list(self.other_answers),
+            "answer_keys": list(self.keys),
+            "derived_not_erased": [_member_json(m) for m in self.derived],
+            "copies_not_erased": [_member_json(m) for m in self.copies],
+            "rows": dict(self.counts),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Chosen:
+    """What goes, while it is being found."""
+
+    ids: set[str]
+    answers: set[str]
+    documents: set[str]
+
+
+def surveyed(memories: Memories, wanted: Wanted, policy: Policy, now: Instant) -> Reach:
+    """Return what an erasure would take now; reads alone, every answer and every memory of the tenant once.
+
+    Raises:
+        InputError: the tenant has nothing of that name.
+        UnknownMemory: likewise, no such memory or answer.
+    """
+    with memories.ledger.read() as tx:
+        return _surveyed(tx, wanted, policy, now)
+
+
+def carried_out(
+    memories: Memories,
+    reach: Reach,
+    *,
+    policy: Policy,
+    actor: str,
+    reason: str = "",
+    is_stopped: Callable[[], bool] = never,
+    advance: Callable[[int], None] = ignore,
+) -> Sweep:
+    """Erase from ledger and index, as one sweep that cannot be undone; what lies elsewhere is the caller's to purge.
+
+    Raises:
+        Locked: another sweep of the tenant is running.
+    """
+    return apply(
+        memories,
+        reach.plan,
+        policy=policy,
+        actor=actor,
+        reason=reason,
+        allow_mass=True,
+        is_stopped=is_stopped,
+        advance=advance,
+    )
+
+
+def left_over(memories: Memories, reach: Reach, policy: Policy, now: Instant) -> Plan:
+    """Return what says it still: answers and remarks that were written while the erasure was at work."""
+    with memories.ledger.read() as tx:
+        quoting = _quoting(tx, policy.tenant, reach.words)
+        remarks = _remarks(tx, policy.tenant, reach.words, set(reach.documents.values()), reach.members.keys())
+        return _plan(tx, policy, now, [*map(_answer, sorted(quoting)), *remarks])
+
+
+def read_back(memories: Memories, reach: Reach) -> dict[str, int]:
+    """Return how many rows about it the ledger has; every one of them is one too many."""
+    with memories.ledger.read() as tx:
+        ids = [*reach.members, *reach.keys]
+        counts = tx.erasing.counts(ids, reach.documents, reach.hashes)
+        answers = [*(a.id for a in reach.answers), *reach.other_answers]
+        counts["answers"] = len(tx.descent.answers(reach.plan.tenant, answers))
+    return counts
+
+
+def erased_before(memories: Memories, selection: Selection, tenant: str) -> list[Tombstone]:
+    """Return the tombstones of what is named, when all of it was erased before; else none."""
+    names = list(selection.memories) or [named(selection)]
+    with memories.ledger.read() as tx:
+        found = tx.tombstones.among(tenant, TombstoneKind.ID, names)
+    return [found[name] for name in names] if all(name in found for name in names) else []
+
+
+def named(selection: Selection) -> str:
+    """Return the name under which a source was erased, as its tombstone knows it."""
+    return f"source:{selection.source}"
+
+
+def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Reach:
+    tenant = policy.tenant
+    chosen = _chosen(tx, tenant, wanted)
+    derived = _derived(tx, tenant, chosen)
+    if wanted.with_derived:
+        chosen.ids.update(m.id for m in derived)
+        derived = []
+    words = _words(tx, chosen.ids)
+    copies = _copies(tx, tenant, chosen.ids, words)
+    if wanted.with_copies and copies:
+        chosen.ids.update(o.id for o in copies)
+        words = _words(tx, chosen.ids)
+        copies = _copies(tx, tenant, chosen.ids, words)
+    members = tx.descent.members(tenant, chosen.ids)
+    documents = _whole(tx, tenant, chosen, members)
+    answers = _answers(tx, tenant, chosen, words)
+    keys = tx.erasure.keys_only_to(answers)
+    own = tx.descent.answers(tenant, answers)
+    hashes = tx.erasing.own_hashes([*chosen.ids, *keys])
+    others = [m for m in tx.descent.members(tenant, [o.id for o in copies]).values() if m.id not in chosen.ids]
+    actions = [
+        *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
+        *_memory_actions(tx, members, spoken_by(o.text for o in copies)),
+        *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),
+        *(_bare({DOCUMENT: id_}) for id_ in documents),
+        *_remarks(tx, tenant, words, set(documents.values()), chosen.ids),
+        *([_bare({NAME: named(wanted.selection)})] if wanted.selection.source else []),
+    ]
+    return Reach(
+        plan=_plan(tx, policy, now, actions if members or answers or documents else []),
+        members=members,
+        documents=documents,
+        answers=own,
+        other_answers=sorted(set(answers) - {a.id for a in own}),
+        keys=keys,
+        derived=[m for m in derived if m.id not in chosen.ids],
+        copies=others,
+        roots=sorted({d.root for d in tx.descent.documents(tenant, _doc_ids(members)).values()}),
+        hashes=hashes,
+        counts={**tx.erasing.counts([*chosen.ids, *keys], documents, hashes), "answers": len(answers)},
+        words=words,
+    )
+
+
+def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
+    picked = selected(tx, tenant, wanted.selection)
+    whole = set(picked.versions) if wanted.selection.source else set[DocumentId]()
+    staged = {m.id for m in tx.descent.of_documents(tenant, whole)}
+    return _Chosen(ids={*picked.memories, *staged}, answers=set(picked.answers), documents={*whole})
+
+
+def _derived(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[Member]:
+    """Return what was written from what goes, however far; a page that a search found stands for itself."""
+    roots = {*chosen.ids, *chosen.answers}
+    below = {e.child for e in tx.descent.descended(tenant, roots)} - roots
+    return [m for m in tx.descent.members(tenant, below).values() if m.kind is not Kind.ANSWER]
+
+
+def _words(tx: LedgerTx, ids: Collection[str]) -> Words:
+    found = tx.memories.get(map(MemoryId, sorted(ids)))
+    return Words(m.text for m in found.values() if m.kind is not Kind.ANSWER)
+
+
+def _copies(tx: LedgerTx, tenant: str, ids: Collection[str], words: Words) -> list[Other]:
+    if not words:
+        return []
+    others = (o for o in tx.erasing.others(tenant) if o.id not in ids and o.kind is not Kind.ANSWER)
+    return [o for o in others if words.quoted_in(o.text)]
+
+
+def _whole(tx: LedgerTx, tenant: str, chosen: _Chosen, members: Mapping[MemoryId, Member]) -> dict[DocumentId, str]:
+    """Return the documents of which nothing is left, with their addresses."""
+    touched = _doc_ids(members)
+    left = {m.doc_id for m in tx.descent.of_documents(tenant, touched) if m.id not in members}
+    gone = {DocumentId(id_) for id_ in chosen.documents} | {id_ for id_ in touched if id_ not in left}
+    return {id_: d.source for id_, d in tx.descent.documents(tenant, gone).items()}
+
+
+def _doc_ids(members: Mapping[MemoryId, Member]) -> set[DocumentId]:
+    return {m.doc_id for m in members.values() if m.doc_id is not None}
+
+
+def _answers(tx: LedgerTx, tenant: str, chosen: _Chosen, words: Words) -> list[str]:
+    """Return the answers that go: those that rest on it or say it, and turns that took words over from these."""
+    found = {*tx.erasure.resting_on(chosen.ids), *chosen.answers, *_quoting(tx, tenant, words)}
+    return sorted({*found, *tx.erasing.follow_ups(found)})
+
+
+def _quoting(tx: LedgerTx, tenant: str, words: Words) -> set[str]:
+    if not words:
+        return set()
+    return {id_ for id_, texts in tx.erasing.answers(tenant) if any(map(words.quoted_in, texts))}
+
+
+def _remarks(tx: LedgerTx, tenant: str, words: Words, sources: Collection[str], ids: Collection[str]) -> list[Action]:
+    """Return the actions that silence reports, reasons and notes which quote it, or name a document that goes."""
+    actions = []
+    for remark in tx.erasing.remarks(tenant):
+        goes_anyway = remark.table in ("memories", "evidence", "contradictions") and any(k in ids for k in remark.key)
+        if not goes_anyway and any(t in sources or words.quoted_in(t) for t in remark.texts if t):
+            actions.append(_bare({REMARK: [remark.table, *remark.key]}))
+    return actions
+
+
+def _memory_actions(tx: LedgerTx, members: Mapping[MemoryId, Member], spoken: str) -> Iterable[Action]:
+    ids = sorted(members, key=lambda id_: (members[id_].doc_id or "", id_))
+    for start in range(0, len(ids), PAGE):
+        for memory in tx.memories.get(ids[start : start + PAGE]).values():
+            left: list[Json] = [*without_others(memory.text, spoken)]
+            yield Action(
+                memory_id=memory.id, kind=ActionKind.ERASE, reason=ERASED, rev=memory.rev, detail={PIECES: left}
+            )
+
+
+def _answer(id_: str) -> Action:
+    return _bare({ANSWER: id_})
+
+
+def _bare(detail: Mapping[str, Json]) -> Action:
+    return Action(memory_id="", kind=ActionKind.ERASE, reason=ERASED, rev=0, detail=detail)
+
+
+def _plan(tx: LedgerTx, policy: Policy, now: Instant, actions: Sequence[Action]) -> Plan:
+    return Plan(
+        tenant=policy.tenant,
+        job=SweepJob.ERASE,
+        policy=policy.hash,
+        at=now,
+        ledger=str(tx.meta.get(META_KEY) or ""),
+        actions=tuple(actions),
+    )
+
+
+def _member_json(member: Member) -> dict[str, Json]:
+    return {"id": member.id, "kind": member.kind.value, "standing": member.standing.value, "doc_id": member.doc_id}
+
+
+def refuse_nameless(selection: Selection) -> None:
+    """Refuse a selection that erasure does not know: it takes ids, or one source.
+
+    Raises:
+        InputError: neither is given, or both.
+    """
+    if bool(selection.memories) is bool(selection.source):
+        raise InputError("say what to forget: ids of memories, or --source")

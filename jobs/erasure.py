@@ -1,0 +1,289 @@
+"""Erasure over all lanes: ledger and index by a sweep, then the runtime's caches, threads and write-backs, then files.
+
+Crash-safe: what is to go is in the sweep's journal before anything is done; that the rest is still to be done stands in
+the ledger from the transaction that took the first row. So whoever comes next (the same command, or gc) goes on where
+a process died, and everything may be done twice. Only when nothing is left to purge does the journal let go of the ids.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from governance.actor import vouching
+from governance.effects.erased import ANSWER
+from governance.erase import carried_out, erased_before, left_over, read_back, surveyed
+from governance.policy import policy_of
+from governance.sweep import GONE, apply, resume
+from kb.errors import DependencyError, InputError, KbError
+from kb.history import AnswerId
+from kb.ledger.erasure import FILES
+from kb.ledger.scrubbing import scrub
+from kb.log import get_logger
+from kb.model import MemoryId
+from kb.sweeps import SweepStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crag_runtime.ports import GradeCache
+    from governance.actor import Actor
+    from governance.erase import Reach, Wanted
+    from governance.policy import Policy
+    from jobs.context import JobContext
+    from jobs.report import Tally
+    from kb.ledger.erasure import Pending
+    from kb.memories import Memories
+    from kb.model import Json
+    from kb.settings import Settings
+    from kb.sweeps import Sweep, SweepId
+
+LOCK = "erasure"
+LOCK_WAIT_S = 60.0  # for a sync of the same source, and for another erasure
+ROUNDS = 4  # looks at what was written, or changed, while an erasure was at work
+PAGE = 1_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Erased:
+    """What came of an erasure.
+
+    Args:
+        sweeps: that were carried out, or finished.
+        reach: what was to go; None when an earlier command had erased it.
+        left: rows about it that the ledger still has, by table; all zero when it is done.
+        index_rows: rows of it that the index still has.
+        purged: what went from beside the ledger, by kind.
+        problems: what could not be reached or cleaned; then it is to be repeated.
+        resumed: sweeps of earlier commands that were finished, too.
+    """
+
+    sweeps: list[Sweep] = field(default_factory=list)
+    reach: Reach | None = None
+    left: dict[str, int] = field(default_factory=dict)
+    index_rows: int = 0
+    purged: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    resumed: list[SweepId] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of it is left, as far as can be read back."""
+        return not self.problems and not any(self.left.values()) and not self.index_rows
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the report under the stable keys of docs/reference/json.md."""
+        return {
+            "sweep_id": self.sweeps[0].id if self.sweeps else None,
+            "sweeps": [s.id for s in self.sweeps],
+            "resumed": [*self.resumed],
+            "purged": dict(self.purged),
+            "left": dict(self.left),
+            "index_rows": self.index_rows,
+            "complete": self.is_complete,
+            "problems": list(self.problems),
+            **({} if self.reach is None else self.reach.as_json()),
+        }
+
+    def add(self, counts: dict[str, int]) -> None:
+        """Count what went."""
+        for name, number in counts.items():
+            self.purged[name] = self.purged.get(name, 0) + number
+
+
+def forget(
+    memories: Memories,
+    settings: Settings,
+    wanted: Wanted,
+    *,
+    policy: Policy,
+    actor: Actor,
+    reason: str = "",
+    consent: Callable[[Reach], None],
+    caches: Sequence[GradeCache] = (),
+) -> Erased:
+    """Erase for good, everywhere, and read back that it is gone. Interrupted erasures are finished first.
+
+    Args:
+        memories: the store.
+        settings: where everything else is kept.
+        wanted: what is to go.
+        policy: of the tenant.
+        actor: a person.
+        reason: in the person's own words; stays in the journal, unless it quotes what goes.
+        consent: asked once with what would go; raises to decline.
+        caches: grade caches that are open in this process.
+
+    Raises:
+        Refused: the actor is no person, or did not consent.
+        InputError: the tenant has nothing of that name, and never erased anything of it.
+        Locked: a source of it is being synced, or another sweep or erasure is running.
+    """
+    vouching(actor, "erase")
+    done = Erased()
+    with memories.ledger.lock(LOCK, wait_seconds=LOCK_WAIT_S):
+        resume(memories, policy.tenant, policy)
+        done.resumed = _finished_all(memories, settings, done, caches)
+        try:
+            reach = surveyed(memories, wanted, policy, memories.clock.now())
+        except InputError:
+            if not erased_before(memories, wanted.selection, policy.tenant):
+                raise
+            return done
+        consent(reach)
+        done.problems.clear()  # what could not be finished before is tried again below
+        with ExitStack() as stack:
+            for root in reach.roots:
+                lock = memories.ledger.lock(f"ingest-{policy.tenant}-{root}", wait_seconds=LOCK_WAIT_S)
+                stack.enter_context(lock)
+            done.reach = _erased(memories, wanted, done, policy=policy, actor=actor, reason=reason)
+        _finished_all(memories, settings, done, caches)
+        done.left = read_back(memories, done.reach)
+    return done
+
+
+def finish(context: JobContext, memories: Memories, tally: Tally) -> None:
+    """Finish erasures whose process died, or met something that was away; for gc."""
+    with memories.ledger.read() as tx:
+        if not tx.erasure.pending():
+            return
+    done = Erased()
+    with memories.ledger.lock(LOCK, wait_seconds=LOCK_WAIT_S):
+        resumed = _finished_all(memories, context.settings, done, ())
+    tally.counts["erasures_finished"] += len(resumed)
+    if done.problems:
+        raise DependencyError("an erasure is not finished: " + "; ".join(done.problems), hint="gc tries again")
+
+
+def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy, actor: Actor, reason: str) -> Reach:
+    """Erase from ledger and index, once more for what was changed or written meanwhile; return the first reach."""
+    clock = memories.clock
+    reach = surveyed(memories, wanted, policy, clock.now())
+    again = reach
+    for _ in range(ROUNDS):
+        if again.plan.actions:
+            done.sweeps.append(carried_out(memories, again, policy=policy, actor=actor.name, reason=reason))
+        if not read_back(memories, reach)["memories"]:
+            break
+        again = surveyed(memories, wanted, policy, clock.now())
+    for _ in range(ROUNDS):
+        plan = left_over(memories, reach, policy, clock.now())
+        if not plan.actions:
+            return reach
+        done.sweeps.append(apply(memories, plan, policy=policy, actor=actor.name, allow_mass=True))
+    done.problems.append("answers that quote it are being written all the time")
+    return reach
+
+
+def _finished_all(memories: Memories, settings: Settings, done: Erased, caches: Sequence[GradeCache]) -> list[SweepId]:
+    """Finish what is pending; return the sweeps that are finished now."""
+    with memories.ledger.read() as tx:
+        pending = tx.erasure.pending()
+    ready: list[Pending] = []
+    for one in pending:
+        try:
+            problems = [] if one.stage == FILES else _without_rows(memories, settings, one, done, caches)
+        except KbError as error:
+            problems = [str(error)]
+        if problems:
+            get_logger().warning("erasure_not_finished", sweep_id=one.sweep_id, problems=problems)
+        else:
+            ready.append(one)
+        done.problems += problems
+    if not ready:
+        return []
+    if problems := _cleaned(memories, settings):
+        done.problems += problems
+        return []
+    with memories.ledger.write() as tx:
+        for one in ready:
+            tx.erasure.end(one)
+    return [one.sweep_id for one in ready]
+
+
+def _without_rows(
+    memories: Memories, settings: Settings, one: Pending, done: Erased, caches: Sequence[GradeCache]
+) -> list[str]:
+    """Purge all that is kept beside the ledger, then let the journal go of ids; return what was out of reach."""
+    with memories.ledger.read() as tx:
+        sweep = tx.sweeps.get(one.sweep_id)
+    if sweep is not None and sweep.status is SweepStatus.RUNNING:
+        resume(memories, one.tenant, policy_of(settings, one.tenant))
+    ids, answers = _ids(memories, one.sweep_id)
+    problems = _purged(memories, settings, one, [*ids, *answers], done, caches)
+    if not problems:
+        with memories.ledger.write() as tx:
+            tx.erasure.redact(one.sweep_id, ids)
+            tx.erasure.advance(one)
+    return problems
+
+
+def _ids(memories: Memories, sweep_id: SweepId) -> tuple[list[MemoryId], list[AnswerId]]:
+    """Return what a sweep took: memories, keys of answers among them, and answers, as its journal and marks say."""
+    ids: list[MemoryId] = []
+    answers: list[AnswerId] = []
+    after = -1
+    with memories.ledger.read() as tx:
+        while page := tx.sweeps.journal(sweep_id, after=after, limit=PAGE):
+            after = page[-1].seq
+            for journaled in page:
+                action = journaled.action
+                if journaled.applied_at is not None and journaled.skipped in ("", GONE) and action.memory_id:
+                    ids.append(MemoryId(action.memory_id))
+                elif ANSWER in action.detail:
+                    answers.append(AnswerId(str(action.detail[ANSWER])))
+    return ids, answers
+
+
+def _purged(
+    memories: Memories,
+    settings: Settings,
+    one: Pending,
+    ids: Sequence[str],
+    done: Erased,
+    caches: Sequence[GradeCache],
+) -> list[str]:
+    """Take ids out of the index and of all that the runtime keeps; return what could not be reached."""
+    from crag_runtime.forgetting import forget as forgotten  # noqa: PLC0415 - import what is used
+
+    drained = memories.projector.drain()
+    problems = [f"index: {drained.problem}"] if drained.problem else []
+    if not problems:
+        done.index_rows = _index_rows(memories, ids)
+    with memories.ledger.read() as tx:
+        tenants = tx.tenants.list() if settings.ask.backup_tenant == one.tenant else [one.tenant]
+    gone = forgotten(settings, memories.clock, ids, tenants, caches)
+    done.add({"grades": gone.grades, "threads": gone.threads, "write_backs": gone.write_backs})
+    return problems + gone.problems
+
+
+def _index_rows(memories: Memories, ids: Sequence[str]) -> int:
+    """Delete rows from every collection of this ledger, also those that a reindex left; return how many are there."""
+    wanted, left = [MemoryId(i) for i in ids], 0
+    with memories.ledger.read() as tx:
+        known = tx.collections.list()
+    server = memories.generations.server
+    for collection in known:
+        if server.has(collection.name):
+            index = server.open(collection.name, collection.dim)
+            index.delete(wanted)
+            gone = frozenset(wanted)
+            left += sum(id_ in gone for id_, _ in index.revisions())
+    return left
+
+
+def _cleaned(memories: Memories, settings: Settings) -> list[str]:
+    """Leave no byte of deleted rows in any file that is ours; return what could not be cleaned."""
+    from crag_runtime.forgetting import clean  # noqa: PLC0415 - import what is used
+
+    with memories.ledger.read() as tx:
+        names = [c.name for c in tx.collections.list()]
+    problems = clean(settings)
+    for what in (partial(scrub, memories.ledger), partial(memories.generations.server.scrub, names)):
+        try:
+            what()
+        except DependencyError as error:
+            problems.append(str(error))
+    return problems

@@ -1,0 +1,190 @@
+"""Slots: a scheduled run is claimed in the ledger, run, and finished there, once, however many replicas there are.
+
+Who runs a job holds its lock, so a slot that still counts as running without that lock has lost its holder, and is
+taken again. What a lost holder may still try to write is fenced off: the lock is asked for before every batch, and a
+slot is only finished by who holds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobs.report import counts_json
+from jobs.turn import Deed, Outcome, outcome_of, turn_of
+from kb.clock import iso
+from kb.ledger.slots import SlotStatus
+from kb.log import get_logger
+from kb.telemetry import Metric, count, observe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jobs.names import JobName
+    from jobs.report import Tally
+    from jobs.schedule import Schedule
+    from jobs.turn import Rules, Turn
+    from kb.ledger import Ledger
+    from kb.ledger.slots import Slot
+    from kb.model import Instant, Json
+    from kb.ports import Clock
+
+    Work = Callable[[JobName, Callable[[], bool]], Tally]  # a job, and whether to stop → what it did
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A slot's run.
+
+    Args:
+        slot: that was run.
+        attempt: which of the slot's runs this was, from 1.
+        tally: what it did; None when the slot was only given up.
+    """
+
+    slot: Instant
+    attempt: int
+    tally: Tally | None
+
+
+def job_lock(job: JobName) -> str:
+    """Return the name of the lock that who runs a job holds."""
+    return f"job-{job.value}"
+
+
+class Slots:
+    """Runs the slots of jobs on behalf of one holder.
+
+    Args:
+        ledger: where slots are claimed.
+        clock: the time.
+        rules: how often, how late.
+        holder: who this is, unique among all replicas.
+        work: does a job.
+        is_stopped: asked before every batch, beside the job's own lock.
+    """
+
+    def __init__(
+        self, ledger: Ledger, clock: Clock, *, rules: Rules, holder: str, work: Work, is_stopped: Callable[[], bool]
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._rules = rules
+        self._holder = holder
+        self._work = work
+        self._is_stopped = is_stopped
+
+    def taken(self, job: JobName, at: Instant) -> Slot | None:
+        """Return the latest slot at or before an instant that anybody took."""
+        with self._ledger.read() as tx:
+            slot = tx.upkeep.slot_before(job.value, at)
+            return None if slot is None else tx.slots.get(job.value, slot)
+
+    def turn(self, job: JobName, schedule: Schedule) -> Turn | None:
+        """Return what the job should run now; only who holds the job's lock knows for sure."""
+        now = self._clock.now()
+        return turn_of(schedule, now, self.taken(job, now), self._rules)
+
+    def run_due(self, job: JobName, schedule: Schedule) -> Ran | None:
+        """Run the job's slot that is due; return None when there is none.
+
+        Raises:
+            Locked: another holder runs this job.
+            LedgerUnavailable: the slot could not be claimed.
+        """
+        with self._ledger.lock(job_lock(job)) as lock:
+            now = self._clock.now()
+            taken = self.taken(job, now)
+            turn = turn_of(schedule, now, taken, self._rules)
+            if turn is None or self._is_stopped():
+                return None
+            if turn.deed is Deed.GIVE_UP and taken is not None:
+                self._give_up(job, taken)
+                return Ran(slot=taken.slot, attempt=taken.attempts, tally=None)
+            if turn.deed is Deed.BEGIN and taken is not None:
+                self._pass_over(job, taken, turn.slot)
+            attempt = self._take(job, turn.slot)
+            return self._run(job, turn.slot, attempt, lock.is_held) if attempt else None
+
+    def run_slot(self, job: JobName, slot: Instant) -> Ran | None:
+        """Run a given slot, whatever was tried before; return None when it is done.
+
+        Raises:
+            Locked: another holder runs this job.
+            LedgerUnavailable: the slot could not be claimed.
+        """
+        with self._ledger.lock(job_lock(job)) as lock:
+            attempt = self._take(job, slot)
+            return self._run(job, slot, attempt, lock.is_held) if attempt else None
+
+    def _take(self, job: JobName, slot: Instant) -> int:
+        """Return which attempt this is, 0 when the slot is done."""
+        now = self._clock.now()
+        with self._ledger.write() as tx:
+            if tx.slots.claim(job.value, slot, holder=self._holder, at=now):
+                return 1
+            return tx.slots.retake(job.value, slot, holder=self._holder, at=now)
+
+    def _run(self, job: JobName, slot: Instant, attempt: int, is_held: Callable[[], bool]) -> Ran:
+        get_logger().info("job_started", job=job.value, slot=iso(slot), attempt=attempt)
+        tally = self._work(job, lambda: self._is_stopped() or not is_held())
+        self._tell(job, slot, attempt, tally)
+        with self._ledger.write() as tx:
+            stored = tx.slots.get(job.value, slot)
+            is_ours = stored is not None and (stored.holder, stored.attempts) == (self._holder, attempt)
+            if is_ours and is_held():
+                is_done = tally.outcome is Outcome.DONE or not (tally.troubles or tally.is_stopped)
+                status = SlotStatus.DONE if is_done else SlotStatus.FAILED
+                tx.slots.finish(job.value, slot, status, self._clock.now(), report=tally.summary())
+            else:
+                get_logger().warning("slot_lost", job=job.value, slot=iso(slot), attempt=attempt)
+        return Ran(slot=slot, attempt=attempt, tally=tally)
+
+    def _tell(self, job: JobName, slot: Instant, attempt: int, tally: Tally) -> None:
+        outcome = tally.outcome
+        count(Metric.JOB_RUNS, job=job.value, outcome=outcome.value)
+        observe(Metric.JOB_SECONDS, tally.seconds, job=job.value)
+        said = {"job": job.value, "slot": iso(slot), "attempt": attempt, "outcome": outcome.value}
+        done: dict[str, object] = {"seconds": round(tally.seconds, 3), "counts": counts_json(tally.counts)}
+        if tally.sweep_ids:
+            done["sweep_ids"] = list(tally.sweep_ids)
+        if not tally.troubles:
+            get_logger().info("job_finished", **said, **done)
+            return
+        first = tally.troubles[0]
+        why = {
+            "where": first.where,
+            "problem": str(first.error),
+            "hint": first.error.hint,
+            "errors": len(tally.troubles),
+        }
+        if outcome is Outcome.FAILED and attempt < self._rules.attempts:
+            again = self._rules.wait(attempt) / 1000
+            get_logger().warning("job_failed", **said, **done, **why, retry_in_seconds=again)
+        elif outcome is Outcome.STOPPED:
+            get_logger().warning("job_stopped", **said, **done, **why)
+        else:
+            self._alert(**said, **done, **why)
+
+    def _pass_over(self, job: JobName, taken: Slot, slot: Instant) -> None:
+        """Leave an earlier slot as it is, since a later one does its work, too; nobody must miss that it had failed."""
+        if taken.status is SlotStatus.RUNNING:
+            self._end(job, taken, Outcome.INTERRUPTED, {"next": iso(slot)})
+        elif outcome_of(taken) is Outcome.FAILED and taken.attempts < self._rules.attempts:
+            why = f"the slot {iso(slot)} came before another attempt"
+            self._alert(job=job.value, slot=iso(taken.slot), attempt=taken.attempts, outcome="failed", problem=why)
+
+    def _give_up(self, job: JobName, taken: Slot) -> None:
+        self._end(job, taken, Outcome.INTERRUPTED, {})
+        why = "its process died in every attempt"
+        self._alert(job=job.value, slot=iso(taken.slot), attempt=taken.attempts, outcome="interrupted", problem=why)
+
+    def _end(self, job: JobName, taken: Slot, outcome: Outcome, more: dict[str, Json]) -> None:
+        report = {**taken.report, "outcome": outcome.value, **more}
+        with self._ledger.write() as tx:
+            tx.slots.finish(job.value, taken.slot, SlotStatus.FAILED, self._clock.now(), report=report)
+
+    def _alert(self, **said: object) -> None:
+        """Say that a slot has failed for good, or waits for a person; a metric and an error are what alarms watch."""
+        count(Metric.JOB_ALERTS, job=str(said["job"]), outcome=str(said["outcome"]))
+        get_logger().error("job_gave_up", **said)

@@ -1,0 +1,118 @@
+"""What is erased for good, in pieces and words: by which pieces it is known again, and who still says it. Pure.
+
+A text is known again by more than itself: an edit beside it moves where passages are cut. So an erased passage leaves
+a mark for each of its telling paragraphs and sentences, too; but never for what another memory, which stays, says as
+well: such words are nobody's secret, and other documents must not be kept out for them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kb.boundaries import paragraphs, sentences
+from kb.rolled_back import is_telling, marks, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kb.model import Json
+
+ERASED = "erased"  # reason of a sweep's actions
+WINDOW_ENDED = "restore_window_ended"  # likewise, of what gc takes away: nobody asked for that
+LEAST = 2  # tokens of a text that is looked for as a whole: a single word may stand anywhere
+FIRST = 5  # tokens by which a sentence is looked up
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+
+
+def telling_sentences(text: str) -> tuple[str, ...]:
+    """Return the sentences of a passage that are known again by themselves, in order, each once."""
+    parts = (text[a:b].strip() for p, q in paragraphs(text, 0, len(text)) for a, b in sentences(text, p, q))
+    return tuple(dict.fromkeys(part for part in parts if is_telling(part)))
+
+
+def pieces(text: str) -> tuple[str, ...]:
+    """Return the pieces that an erased passage is known by: the whole, its telling paragraphs, its telling sentences.
+
+    The order is fixed, so that a piece can be named by its place where its words must not stand.
+    """
+    return tuple(dict.fromkeys((*marks(text), *telling_sentences(text))))
+
+
+class Words:
+    """What erased passages say, to find who quotes them: every telling sentence, and every whole passage.
+
+    Case, width, white space and punctuation do not matter. A look-up costs the length of the text that is looked at,
+    however much was erased.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._said: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        for text in texts:
+            for piece in (text, *telling_sentences(text)):
+                tokens = tuple(_tokens(piece))
+                if len(tokens) >= LEAST:
+                    self._said.setdefault(tokens[:FIRST], []).append(tokens)
+        self._sizes = sorted({len(first) for first in self._said})
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to look for."""
+        return bool(self._said)
+
+    def quoted_in(self, text: str) -> bool:
+        """Return whether a text holds any of the sentences, or a whole passage."""
+        if not self._said:
+            return False
+        tokens = _tokens(text)
+        return any(self._is_at(tokens, place) for place in range(len(tokens)))
+
+    def _is_at(self, tokens: Sequence[str], place: int) -> bool:
+        for size in self._sizes:
+            for said in self._said.get(tuple(tokens[place : place + size]), ()):
+                if tuple(tokens[place : place + len(said)]) == said:
+                    return True
+        return False
+
+
+def without_others(text: str, spoken: str) -> list[int]:
+    """Return the places of those pieces of an erased passage that nobody else says.
+
+    Args:
+        text: of the passage.
+        spoken: what is said by memories that stay, from `spoken_by`.
+    """
+    return [place for place, piece in enumerate(pieces(text)) if _spelled(piece) not in spoken]
+
+
+def spoken_by(others: Iterable[str]) -> str:
+    """Return what other memories say, as `without_others` looks it up."""
+    return "\x1f".join(map(_spelled, others))
+
+
+def strings(value: Json) -> Iterator[str]:
+    """Yield every text in JSON, names of members too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from strings(part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from strings(part)
+
+
+def numbers_of(value: Json) -> Json:
+    """Return JSON without its texts: what a report counted stays, what it quoted goes."""
+    if isinstance(value, dict):
+        kept = {key: numbers_of(part) for key, part in value.items() if not isinstance(part, str | list)}
+        return {key: part for key, part in kept.items() if part != {}}
+    return value if not isinstance(value, str | list) else None
+
+
+def _spelled(text: str) -> str:
+    return f" {' '.join(_tokens(text))} "
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(plain(text))

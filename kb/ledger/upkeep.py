@@ -1,0 +1,96 @@
+"""What the jobs' own upkeep asks of the ledger: the slot before an instant, and what nobody needs any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import sqlalchemy as sa
+
+from kb.ledger.batches import chunks
+from kb.ledger.checks import checked_int, checked_key
+from kb.ledger.runs import RunStatus
+from kb.ledger.schema import embeddings, memories, runs
+from kb.ledger.schema_governance import daemons, slots
+from kb.model import MemoryId, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kb.model import Instant
+
+_S, _R, _E, _M = slots.c, runs.c, embeddings.c, memories.c
+_NEEDED_BY_NONE = sa.select(_E.text_hash).except_(sa.select(memories.c.embed_hash))  # one pass over both tables
+_UNUSED = (
+    sa.select(_E.model, _E.text_hash)
+    .where(_E.text_hash.in_(_NEEDED_BY_NONE))
+    .order_by(_E.model, _E.text_hash)
+    .limit(sa.bindparam("at_most", type_=sa.Integer))
+)
+_DROP = sa.delete(embeddings).where(
+    _E.model == sa.bindparam("of_model"), _E.text_hash.in_(sa.bindparam("hashes", expanding=True))
+)
+
+
+class Vector(NamedTuple):
+    """A cached vector by its key."""
+
+    model: str
+    text_hash: str
+
+
+class Upkeep:
+    """The upkeep of one transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def slot_before(self, job: str, at: Instant) -> Instant | None:
+        """Return the latest slot at or before an instant that anybody took, None when none was."""
+        query = sa.select(sa.func.max(_S.slot)).where(
+            _S.job == checked_key(job, "job"), _S.slot <= checked_int(at, "at")
+        )
+        found: Instant | None = self._connection.execute(query).scalar()
+        return found
+
+    def forget_slots(self, before: Instant) -> int:
+        """Forget slots that were taken before an instant, but of each job the latest; return how many."""
+        latest = sa.select(_S.job, sa.func.max(_S.slot).label("slot")).group_by(_S.job).subquery()
+        is_latest = sa.exists().where(latest.c.job == _S.job, latest.c.slot == _S.slot)
+        old = _S.started_at < checked_int(before, "before")
+        return self._connection.execute(sa.delete(slots).where(old, ~is_latest)).rowcount
+
+    def forget_daemons(self, before: Instant) -> int:
+        """Forget daemons whose last heartbeat is older than an instant; return how many."""
+        old = daemons.c.heartbeat_at < checked_int(before, "before")
+        return self._connection.execute(sa.delete(daemons).where(old)).rowcount
+
+    def forget_runs(self, before: Instant) -> int:
+        """Forget runs that ended before an instant; return how many. What they stored keeps their ids."""
+        ended = sa.and_(_R.finished_at < checked_int(before, "before"), _R.status != RunStatus.RUNNING.value)
+        return self._connection.execute(sa.delete(runs).where(ended)).rowcount
+
+    def unused_vectors(self, limit: int) -> list[Vector]:
+        """Return at most `limit` cached vectors that no memory's text needs now, in the order of their keys."""
+        return [Vector(row[0], row[1]) for row in self._connection.execute(_UNUSED, {"at_most": limit})]
+
+    def drop_vectors(self, named: Iterable[Vector]) -> int:
+        """Delete vectors; return how many were there. Who calls has seen in this transaction that they are unused."""
+        by_model: dict[str, list[str]] = {}
+        for vector in named:
+            by_model.setdefault(checked_key(vector.model, "model"), []).append(vector.text_hash)
+        return sum(
+            self._connection.execute(_DROP, {"of_model": model, "hashes": part}).rowcount
+            for model, hashes in sorted(by_model.items())
+            for part in chunks(sorted(hashes))
+        )
+
+    def without_vector(self, model: str, limit: int) -> list[MemoryId]:
+        """Return at most `limit` memories that belong in the index and have no vector of this model, in id order."""
+        has_one = sa.exists().where(_E.model == checked_key(model, "model"), _E.text_hash == _M.embed_hash)
+        query = (
+            sa.select(_M.id)
+            .where(_M.standing != Standing.RETIRED.value, _M.embed_hash != "", ~has_one)
+            .order_by(_M.id)
+            .limit(limit)
+        )
+        return [MemoryId(row[0]) for row in self._connection.execute(query)]

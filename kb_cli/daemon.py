@@ -1,0 +1,109 @@
+"""`kb daemon`: runs the jobs by their schedules; `kb daemon status`: who leads, what ran, what comes next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from kb_cli import render
+from kb_cli.session import AsJson, clock, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from jobs.status import DaemonStatus, JobLine
+    from kb.ledger import Ledger
+    from kb.memories import Memories
+    from kb.settings import Settings
+
+app = typer.Typer(help="Run the jobs by their schedules.", invoke_without_command=True)
+
+
+@app.callback()
+def daemon(context: typer.Context) -> None:
+    """Run the jobs of `[jobs]` by their schedules until SIGTERM or Ctrl-C; then finish the running batch and exit 0.
+
+    Any number of daemons may run on one ledger: one leads, the others take over within seconds when it dies.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from jobs.daemon import Daemon
+    from jobs.stopping import ended_by_signals
+
+    _log_by_default(context)
+    settings, time = settings_of(), clock()
+    with ended_by_signals() as stop, _ledger(settings) as ledger:
+        Daemon(settings, ledger, clock=time, open_memories=opener(settings), stop=stop).serve()
+
+
+@app.command("status")
+def status(as_json: AsJson = False) -> None:
+    """Say which daemons live, which of them leads, and of each job its last and its next slot."""
+    from jobs.status import status_of
+
+    settings = settings_of()
+    with _ledger(settings) as ledger:
+        now = clock().now()
+        state = status_of(ledger, settings.jobs, now)
+    if as_json:
+        render.emit_json(state.as_json())
+    else:
+        render.say(*_lines(state))
+
+
+def opener(settings: Settings) -> Callable[[], AbstractContextManager[Memories]]:
+    """Return what opens the store for one run of a job, and closes it after."""
+    from kb.memories import open_memories
+
+    return lambda: open_memories(settings, clock())
+
+
+def _ledger(settings: Settings) -> Ledger:
+    from kb.ledger import open_ledger
+
+    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
+    return open_ledger(url, data_dir=settings.data_dir)
+
+
+def _log_by_default(context: typer.Context) -> None:
+    """Let the log tell what runs, unless somebody chose a level: a daemon that says nothing looks dead."""
+    from kb import log
+
+    source = context.find_root().get_parameter_source("log_level")
+    if source is None or source.name.startswith("DEFAULT"):
+        log.configure("info")
+
+
+def _lines(state: DaemonStatus) -> Iterator[str]:
+    from kb.clock import iso
+
+    if not state.daemons:
+        yield "no daemon has run on this ledger; `kb daemon` starts one"
+    else:
+        rows = [
+            (
+                d.beat.id[:8],
+                d.health,
+                "leads" if d.beat.id == state.leader else "",
+                d.beat.state,
+                f"{d.beat.host}:{d.beat.pid}",
+                iso(d.beat.heartbeat_at) or "",
+            )
+            for d in state.daemons
+        ]
+        yield from render.table(("daemon", "health", "", "state", "process", "heartbeat"), rows)
+    yield ""
+    jobs = [(j.job.value, j.schedule, iso(j.next) or "never", _last(j)) for j in state.jobs]
+    yield from render.table(("job", "schedule (UTC)", "next", "last"), jobs)
+
+
+def _last(line: JobLine) -> str:
+    from kb.clock import iso
+
+    due = "; due now" if line.is_due else ""
+    if line.last is None:
+        return f"never ran{due}"
+    tries = f", attempt {line.last.attempts}" if line.last.attempts > 1 else ""
+    return f"{iso(line.last.slot)} {line.outcome}{tries}{due}"

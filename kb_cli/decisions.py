@@ -1,0 +1,170 @@
+"""`kb memory verify|reject|pin|unpin|restore|annotate`: decisions of people, journaled and undone like any sweep."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kb_cli import render
+from kb_cli.session import AsJson, Tenant, opened, settings_of
+
+if TYPE_CHECKING:
+    from governance.review import Decided
+    from kb.memories import Memories
+    from kb.model import Json
+    from kb.sweeps import SweepJob
+
+
+class RoleOption(StrEnum):
+    """What kind of actor decides."""
+
+    PERSON = "person"
+    AGENT = "agent"
+
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Memories' ids.")]
+By = Annotated[str | None, typer.Option("--by", help="Who decides; default: the user who runs the command.")]
+As = Annotated[RoleOption, typer.Option("--role", help="Whose credentials these are; an agent may only annotate.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, in your own words; kept in the journal.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the decisions to `kb memory`."""
+    for command in (verify, reject, pin, unpin, restore, annotate):
+        app.command(command.__name__)(command)
+
+
+def verify(
+    ids: Ids,
+    by: By = None,
+    role: As = RoleOption.PERSON,
+    reason: Reason = "",
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Vouch for memories: verified, confidence 0.95, held as curated ones are; settles what contradicts them."""
+    _decide("verify", ids, by, role, reason, tenant, as_json=as_json)
+
+
+def reject(
+    ids: Ids,
+    by: By = None,
+    role: As = RoleOption.PERSON,
+    reason: Reason = "",
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Refuse memories: quarantined until a person verifies them or undoes this."""
+    _decide("reject", ids, by, role, reason, tenant, as_json=as_json)
+
+
+def pin(
+    ids: Ids,
+    by: By = None,
+    role: As = RoleOption.PERSON,
+    reason: Reason = "",
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep memories from ever being pruned; their confidence decays as before."""
+    _decide("pin", ids, by, role, reason, tenant, as_json=as_json)
+
+
+def unpin(
+    ids: Ids,
+    by: By = None,
+    role: As = RoleOption.PERSON,
+    reason: Reason = "",
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let memories be pruned again when they are due."""
+    _decide("unpin", ids, by, role, reason, tenant, as_json=as_json)
+
+
+def restore(
+    ids: Ids,
+    by: By = None,
+    role: As = RoleOption.PERSON,
+    reason: Reason = "",
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take back that memories were retired or quarantined: they stand again as they stood before."""
+    _decide("restore", ids, by, role, reason, tenant, as_json=as_json)
+
+
+def annotate(
+    ids: Ids,
+    by: By = None,
+    role: As = RoleOption.PERSON,
+    reason: Reason = "",
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+) -> None:
+    """Leave a remark in the journal of memories, shown by `kb govern explain`."""
+    _decide("annotate", ids, by, role, reason, tenant, as_json=as_json)
+
+
+def _decide(
+    name: str, ids: list[str], by: str | None, role: RoleOption, reason: str, tenant: str | None, *, as_json: bool
+) -> None:
+    from governance.actor import Actor, Role
+    from governance.policy import policy_of
+    from governance.review import decide
+    from kb.model import MemoryId
+    from kb.sweeps import SweepJob
+    from kb_cli.values import readable
+
+    readable(*ids, by or "", reason)
+    settings = settings_of(tenant=tenant)
+    actor = Actor(name=by or user_name(), role=Role(role.value))
+    job = SweepJob(name)
+    with opened(settings) as memories:
+        policy = policy_of(settings, settings.tenant)
+        decided = decide(memories, list(map(MemoryId, ids)), job, policy=policy, actor=actor, reason=reason)
+        shown = as_object(memories, decided)
+    if as_json:
+        render.emit_json(shown)
+    else:
+        render.say(*_lines(job, decided, shown))
+    if decided.refused:
+        raise typer.Exit(_code(decided))
+
+
+def user_name() -> str:
+    """Return who runs this command, as far as the machine knows."""
+    return os.environ.get("KB_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "cli"
+
+
+def as_object(memories: Memories, decided: Decided) -> dict[str, Json]:
+    """Return what came of a decision under the stable keys of docs/reference/json.md."""
+    from kb_cli.memory import as_object as memory_object
+
+    return {
+        "sweep_id": None if decided.sweep is None else decided.sweep.id,
+        "counts": {} if decided.sweep is None else dict(decided.sweep.counts),
+        "memories": [memory_object(memories, m) for m in decided.memories],
+        "refused": [{"memory_id": id_, "reason": why} for id_, why in decided.refused.items()],
+    }
+
+
+def _lines(job: SweepJob, decided: Decided, shown: dict[str, Json]) -> list[str]:
+    del shown
+    rows = [
+        (m.id, m.standing.value, f"{m.trust.confidence:.2f}", decided.refused.get(m.id, "done"))
+        for m in decided.memories
+    ]
+    lines = render.table(("memory", "standing", "confidence", job.value), rows)
+    if decided.sweep is not None:
+        lines.append(f"undo: kb govern undo {decided.sweep.id}")
+    return lines
+
+
+def _code(decided: Decided) -> int:
+    from kb.errors import ExitCode
+
+    return int(ExitCode.PARTIAL if len(decided.refused) < len(decided.memories) else ExitCode.REFUSED)

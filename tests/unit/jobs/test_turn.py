@@ -1,0 +1,88 @@
+"""When a slot is tried again: after a wait that doubles, at once when only its holder died, never once settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.schedule import HOUR, SECOND, parsed
+from jobs.turn import LONGEST_WAIT, Deed, Outcome, Rules, turn_of
+from kb.ledger.slots import Slot, SlotStatus
+
+RULES = Rules(attempts=3, backoff=60 * SECOND, misfire=6 * HOUR)
+DAILY = parsed("daily 02:00", setting="jobs.sync")
+SLOT = DAILY.latest(1_800_000_000_000) or 0
+ENDED = SLOT + 10 * SECOND
+
+
+def failed(attempts: int = 1, outcome: Outcome = Outcome.FAILED) -> Slot:
+    return Slot(
+        job="sync",
+        slot=SLOT,
+        status=SlotStatus.FAILED,
+        attempts=attempts,
+        started_at=SLOT,
+        finished_at=ENDED,
+        report={"outcome": outcome.value},
+    )
+
+
+def running(attempts: int = 1) -> Slot:
+    return Slot(job="sync", slot=SLOT, attempts=attempts, started_at=SLOT)
+
+
+def deed(taken: Slot, at: int) -> Deed | None:
+    turn = turn_of(DAILY, at, taken, RULES)
+    assert turn is None or turn.slot == SLOT
+    return None if turn is None else turn.deed
+
+
+@pytest.mark.parametrize(("attempts", "wait"), [(1, 60), (2, 120)])
+def test_a_failed_slot_is_repeated_after_a_wait_that_doubles(attempts: int, wait: int) -> None:
+    assert deed(failed(attempts), ENDED + wait * SECOND - 1) is None
+    assert deed(failed(attempts), ENDED + wait * SECOND) is Deed.REPEAT
+
+
+def test_after_the_last_attempt_a_slot_is_left_alone() -> None:
+    assert deed(failed(3), ENDED + HOUR) is None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.PARTIAL, Outcome.INTERRUPTED])
+def test_what_only_a_person_can_mend_is_not_repeated(outcome: Outcome) -> None:
+    assert deed(failed(1, outcome), ENDED + HOUR) is None
+
+
+def test_what_was_told_to_stop_goes_on_at_once_however_often() -> None:
+    assert deed(failed(1, Outcome.STOPPED), ENDED) is Deed.REPEAT
+    assert deed(failed(9, Outcome.STOPPED), ENDED) is Deed.REPEAT
+
+
+def test_a_slot_whose_holder_died_is_taken_again_at_once_but_not_for_ever() -> None:
+    assert deed(running(1), SLOT + 1) is Deed.REPEAT
+    assert deed(running(2), SLOT + 1) is Deed.REPEAT
+    assert deed(running(3), SLOT + 1) is Deed.GIVE_UP
+
+
+def test_a_slot_is_not_repeated_when_it_is_too_late() -> None:
+    assert deed(failed(1), SLOT + RULES.misfire) is Deed.REPEAT
+    assert deed(failed(1), SLOT + RULES.misfire + 1) is None
+
+
+def test_a_clock_that_was_set_back_delays_no_repetition() -> None:
+    assert deed(failed(1), ENDED - 5 * SECOND) is Deed.REPEAT
+
+
+def test_a_later_slot_comes_before_the_repetition_of_an_earlier_one() -> None:
+    at = SLOT + 24 * HOUR
+    turn = turn_of(DAILY, at, failed(1), RULES)
+    assert turn is not None
+    assert (turn.slot, turn.deed) == (at, Deed.BEGIN)
+
+
+def test_a_schedule_that_was_changed_runs_nothing_for_the_time_before() -> None:
+    earlier = parsed("daily 01:00", setting="jobs.sync")
+    done = Slot(job="sync", slot=SLOT, status=SlotStatus.DONE, started_at=SLOT, finished_at=ENDED)
+    assert turn_of(earlier, SLOT + HOUR, done, RULES) is None
+
+
+def test_waits_have_an_end() -> None:
+    assert Rules(attempts=20, backoff=60 * SECOND, misfire=0).wait(20) == LONGEST_WAIT
