@@ -48,7 +48,13 @@ class Forgotten:
 
 
 def forget(
-    settings: Settings, clock: Clock, ids: Collection[str], tenants: Sequence[str], caches: Sequence[GradeCache] = ()
+    settings: Settings,
+    clock: Clock,
+    ids: Collection[str],
+    *,
+    graded: Collection[str] = (),
+    tenants: Sequence[str],
+    caches: Sequence[GradeCache] = (),
 ) -> Forgotten:
     """Take out all that names any of these memories or answers; must not be called from an event loop.
 
@@ -56,15 +62,17 @@ def forget(
         settings: where things are kept.
         clock: the time.
         ids: of memories and answers.
+        graded: other memories, of which only the grades go.
         tenants: whose questions may have met them.
         caches: grade caches that are open in this process, beside those that the settings name.
     """
     done = Forgotten()
+    doomed = {*ids, *graded}
     for cache in caches:
-        _grades(cache, ids, tenants, done)
+        _grades(cache, doomed, tenants, done)
     for cache in _caches(settings, clock):
         try:
-            _grades(cache, ids, tenants, done)
+            _grades(cache, doomed, tenants, done)
         finally:
             cache.close()
     for kept in _kept(settings):

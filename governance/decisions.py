@@ -67,18 +67,20 @@ def refusal(job: SweepJob, memory: Memory, *, is_rejected: bool = False) -> str:
     is_answer, is_past = memory.kind is Kind.ANSWER, memory.valid_to != FOREVER
     replaced = "a newer version has replaced it, or its document was deleted"
     standing = memory.standing
+    staged = (standing is Standing.STAGED, "it is staged: its document is being switched in")
     rules: Mapping[SweepJob, Sequence[tuple[bool, str]]] = {
         SweepJob.VERIFY: (
             (is_answer, "an answer is never evidence: verify the memories that it cites"),
             (is_past, replaced),
-            (standing in (Standing.SUPERSEDED, Standing.STAGED), f"it is {standing.value}"),
+            staged,
+            (standing is Standing.SUPERSEDED, "it is superseded"),
         ),
         SweepJob.RESTORE: (
             (is_past, replaced),
             (standing not in RESTORABLE, f"it is {standing.value}: there is nothing to restore"),
             (is_rejected, "a person rejected it: verify it, or undo that decision"),
         ),
-        SweepJob.REJECT: ((standing is Standing.QUARANTINED and is_rejected, "it was rejected before"),),
+        SweepJob.REJECT: (staged, (is_rejected, "it was rejected before")),
         SweepJob.PIN: ((memory.pinned, "it is pinned"),),
         SweepJob.UNPIN: ((not memory.pinned, "it is not pinned"),),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from governance.effects.erased import ANSWER, DOCUMENT, NAME, PIECES, REMARK
+from governance.effects.erased import ANSWER, DOCUMENT, GRADED, NAME, PIECES, REMARK
 from governance.plan import Plan
 from governance.selection import Selection, selected
 from governance.sweep import apply, ignore, never
@@ -193,7 +193,9 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
     own = tx.descent.answers(tenant, answers)
     hashes = tx.erasing.own_hashes([*chosen.ids, *keys])
     others = [m for m in tx.descent.members(tenant, [o.id for o in copies]).values() if m.id not in chosen.ids]
+    graded: list[Json] = [*tx.erasing.graded_for(answers)]
     actions = [
+        *([_bare({GRADED: graded})] if graded else []),
         *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
         *_memory_actions(tx, members, spoken_by(o.text for o in copies)),
         *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),

@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from governance.decide import falls_at, last_to_fall, lines_of
+from kb.clock import iso
 from kb.errors import UnknownMemory
 from kb.evidence_rules import is_rejected
+from kb.ledger.governed import governed_row
 from kb.model import FOREVER, Kind, Standing
 from kb.reputation import REASON as PRIOR_REASON
-from kb.sweeps import ActionKind
-from kb.trust import DAY_MS, effective, gate_cut, leaves_gate_at, shown_confidence
+from kb.trust import DAY_MS, effective, leaves_gate_at, passes, shown_confidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from governance.policy import Policy
     from kb.history import EvidenceEvent
+    from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import Instant, Memory, MemoryId
     from kb.sweeps import Contradiction, Journaled
     from kb.trust import TrustPolicy
 
 LIVE = (Standing.ACTIVE, Standing.QUARANTINED)
+_VISIBLE = 0.0005  # of a confidence in three digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,10 @@ def explain(memories: Memories, id_: MemoryId, policy: Policy, now: Instant) -> 
         evidence = tx.evidence.of_memory(id_)
         decisions = tx.sweeps.of_memory(id_)
         contradictions = tx.contradictions.of_memories([id_])
-    return explained(memory, policy, now, evidence=evidence, decisions=decisions, contradictions=contradictions)
+        beside = _beside(tx, memory)
+    return explained(
+        memory, policy, now, evidence=evidence, decisions=decisions, contradictions=contradictions, beside=beside
+    )
 
 
 def explained(
@@ -88,13 +95,24 @@ def explained(
     evidence: Sequence[EvidenceEvent] = (),
     decisions: Sequence[Journaled] = (),
     contradictions: Sequence[Contradiction] = (),
+    beside: Sequence[Memory] = (),
 ) -> Explanation:
-    """Return the explanation of a memory from what is known of it. Pure."""
+    """Return the explanation of a memory from what is known of it. Pure.
+
+    Args:
+        memory: as it is stored.
+        policy: of its tenant.
+        now: the instant that is explained.
+        evidence: of the memory.
+        decisions: of the memory.
+        contradictions: of the memory, open and settled.
+        beside: the other active memories of its document.
+    """
     own = policy.trust[memory.source_class]
     is_open = memory.standing is Standing.ACTIVE and memory.kind is not Kind.ANSWER
     strength = effective(memory.trust, now, own.half_life)
-    passes = is_open and memory.trust.confidence > policy.gate
-    passes = passes and memory.trust.birth > gate_cut(policy.gate, now, own.half_life)
+    is_passing = is_open and passes(memory.trust, policy.gate, now, own.half_life)
+    falls, is_last = _falls(memory, policy, beside)
     open_ = [c for c in contradictions if c.settled_at is None]
     return Explanation(
         memory=memory,
@@ -102,64 +120,90 @@ def explained(
         prior=own,
         effective=strength,
         shown=shown_confidence(memory.trust),
-        passes_gate=passes,
-        why=(*_why(memory, policy, strength, evidence, open_, is_passing=passes), *_earned(memory)),
+        passes_gate=is_passing,
+        why=(
+            *_stands(memory, policy, strength, now, is_passing=is_passing),
+            *(_never_pruned(memory, evidence, open_, is_last=is_last) if memory.kind is not Kind.ANSWER else ()),
+            *_moved(memory, policy, evidence),
+        ),
         evidence=tuple(evidence),
         decisions=tuple(decisions),
         contradictions=tuple(contradictions),
-        crossings=tuple(sorted(_crossings(memory, policy, now, decisions), key=lambda c: (c.at, c.what))),
+        crossings=tuple(sorted(_crossings(memory, policy, now, falls), key=lambda c: (c.at, c.what))),
     )
 
 
-def _why(
-    memory: Memory,
-    policy: Policy,
-    strength: float,
-    evidence: Sequence[EvidenceEvent],
-    open_: Sequence[Contradiction],
-    *,
-    is_passing: bool,
-) -> Iterator[str]:
-    trust = memory.trust
+def _beside(tx: LedgerTx, memory: Memory) -> list[Memory]:
+    document = None if memory.doc_id is None else tx.documents.get(memory.doc_id)
+    ids = [] if document is None else [id_ for id_ in document.memory_ids if id_ != memory.id]
+    return [m for m in tx.memories.get(ids).values() if m.standing is Standing.ACTIVE]
+
+
+def _falls(memory: Memory, policy: Policy, beside: Sequence[Memory]) -> tuple[Instant | None, bool]:
+    """Return when prune may retire a memory, None for never; and whether it is what prune leaves of its document."""
+    lines, own = lines_of(policy), governed_row(memory)
+    at = falls_at(own, lines[own.source_class])
+    if at is None or memory.doc_id is None or memory.standing is not Standing.ACTIVE:
+        return at, False
+    rows = [own, *(governed_row(m) for m in beside)]
+    all_fall = all(falls_at(row, lines[row.source_class]) is not None for row in rows)
+    is_last = all_fall and last_to_fall(rows, lines).id == own.id
+    return (None, True) if is_last else (at, False)
+
+
+def _stands(memory: Memory, policy: Policy, strength: float, now: Instant, *, is_passing: bool) -> Iterator[str]:
+    """Yield how it stands, and whether it is retrieved."""
     if memory.kind is Kind.ANSWER:
         yield "it is the key of an answer: it leads to the memories that the answer cited, and is never evidence"
-        return
+        if memory.standing is Standing.ACTIVE:
+            return
+    trust = memory.trust
     if memory.standing is not Standing.ACTIVE:
         reason = f": {memory.standing_reason}" if memory.standing_reason else ""
-        yield f"it is {memory.standing.value}{reason}, so it is not retrieved"
+        yield f"it is {memory.standing.value} and not retrieved{reason}"
+    elif is_passing:
+        yield f"its confidence {strength:.3f} is above the gate {policy.gate:g}: it is retrieved"
     else:
-        side, so = ("above", "it is") if is_passing else ("not above", "it is not")
-        yield f"its confidence {strength:.3f} is {side} the gate {policy.gate:g}, so {so} retrieved"
+        yield f"its confidence {strength:.3f} is not above the gate {policy.gate:g}: it is not retrieved"
+    if trust.verified and trust.anchor < now and memory.standing is Standing.ACTIVE:
+        yield f"its verification ran out on {iso(trust.anchor)}: it waits in the review queue"
+
+
+def _never_pruned(
+    memory: Memory, evidence: Sequence[EvidenceEvent], open_: Sequence[Contradiction], *, is_last: bool
+) -> Iterator[str]:
     if is_rejected(memory, evidence):
-        yield "a person has rejected it; nothing but a person moves it any more"
-    if trust.verified:
-        yield "somebody vouched for it: it is never pruned"
+        yield "a person rejected it: only a person lets it back"
+    if memory.contested or open_:
+        yield f"{len(open_) or 'other'} live memories say otherwise: it is never pruned before that is settled"
+    if memory.trust.verified:
+        yield "it is verified: it is never pruned"
     if memory.pinned:
         yield "it is pinned: it is never pruned"
-    if memory.contested or open_:
-        yield f"{len(open_) or 'other'} live memories say otherwise; decay does not settle that"
-    counted = [e for e in evidence if e.weight]
-    if counted:
+    if is_last:
+        yield "it is what is left of its document when the rest has faded: it is never pruned"
+
+
+def _moved(memory: Memory, policy: Policy, evidence: Sequence[EvidenceEvent]) -> Iterator[str]:
+    """Yield where its confidence comes from."""
+    if memory.kind is Kind.ANSWER:
+        return
+    prior = policy.trust[memory.source_class].confidence
+    at = memory.trust.confidence
+    moved = f"; this one was at {at:.3f} when it was last weighed or renewed" if abs(at - prior) >= _VISIBLE else ""
+    yield f"memories of class {memory.source_class.value} begin at {prior:g}{moved}"
+    if counted := [e for e in evidence if e.weight]:
         support = sum(1 for e in counted if e.weight > 0)
         yield f"{support} events spoke for it, {len(counted) - support} against it"
-    prior = policy.trust[memory.source_class].confidence
-    yield f"a {memory.source_class.value} memory begins at {prior:g}; at its anchor it stood at {trust.confidence:.3f}"
-
-
-def _earned(memory: Memory) -> Iterator[str]:
-    """Yield why it began with less than its class, when its source had earned that."""
-    if why := memory.metadata.get(PRIOR_REASON):
+    if why := memory.metadata.get(PRIOR_REASON):  # its source had earned that
         yield f"it began lower: {why}"
 
 
-def _crossings(memory: Memory, policy: Policy, now: Instant, decisions: Sequence[Journaled]) -> Iterator[Crossing]:
-    trust, own, rules = memory.trust, policy.trust[memory.source_class], policy.rules[memory.source_class]
-    if memory.standing is Standing.RETIRED:
-        retired = [
-            j.applied_at for j in decisions if j.action.kind is ActionKind.RETIRE and j.applied_at and not j.skipped
-        ]
-        yield Crossing(at=(retired[-1] if retired else memory.updated_at) + rules.restore, what="erase")
-        return
+def _crossings(memory: Memory, policy: Policy, now: Instant, falls: Instant | None) -> Iterator[Crossing]:
+    trust, own = memory.trust, policy.trust[memory.source_class]
+    if memory.standing is Standing.RETIRED and not memory.pinned and not memory.contested:
+        erased = memory.updated_at + policy.rules[memory.source_class].restore
+        yield Crossing(at=max(now, erased), what="erase")
     if memory.standing not in LIVE or memory.kind is Kind.ANSWER:
         return
     if trust.anchor > now:
@@ -167,10 +211,8 @@ def _crossings(memory: Memory, policy: Policy, now: Instant, decisions: Sequence
     leaves = leaves_gate_at(trust, policy.gate, own.half_life)
     if memory.standing is Standing.ACTIVE and now < leaves < FOREVER:
         yield Crossing(at=leaves, what="leaves_gate")
-    if not trust.verified and not memory.pinned and not memory.contested:
-        faded = max(leaves_gate_at(trust, rules.prune_below, own.half_life), memory.created_at + rules.prune_after)
-        if faded < FOREVER:
-            yield Crossing(at=max(now, faded), what="prune")
+    if falls is not None:
+        yield Crossing(at=max(now, falls), what="prune")
 
 
 def days_until(crossing: Crossing, now: Instant) -> float:

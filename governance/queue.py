@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kb.clock import iso
+from kb.evidence_rules import is_rejected
 from kb.ledger.looking import START, Place
-from kb.model import MemoryId, Standing
+from kb.model import FOREVER, Kind, MemoryId, Standing
+from kb.rolled_back import is_rolled_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 PAGE = 500
 CONTESTED_AT_MOST = 10_000
+_KINDS = tuple(kind for kind in Kind if kind is not Kind.ANSWER)
 
 
 class Waits(StrEnum):
@@ -57,9 +61,20 @@ class ReviewItem:
         return {
             "memory_id": self.memory.id,
             "why": self.why.value,
-            "since": self.since,
+            "since": iso(self.since),
             "said": self.said,
+            "kind": self.memory.kind.value,
             "source": self.memory.source,
+            "title": self.memory.passage.title,
+            "text": self.memory.text,
+            "verified": self.memory.trust.verified,
+            "contradiction": self._contradiction(),
+        }
+
+    def _contradiction(self) -> dict[str, Json] | None:
+        if not self.other_id:
+            return None
+        return {
             "other_id": self.other_id,
             "kind": self.kind,
             "value": self.value,
@@ -72,7 +87,8 @@ def review_queue(
 ) -> list[ReviewItem]:
     """Return at most `limit` items: contested memories first, then due ones, then quarantined ones.
 
-    A contested memory stands once for each that contradicts it, and once only whatever else it waits for.
+    A contested memory stands once for each that contradicts it, and once only whatever else it waits for. What a person
+    has decided already waits for nobody: what was rejected or rolled back; nor do answer-keys, or what is past.
 
     Args:
         memories: the store; only its ledger is read.
@@ -136,8 +152,15 @@ def _due(tx: LedgerTx, tenant: str, now: Instant) -> Iterator[ReviewItem]:
 
 def _quarantined(tx: LedgerTx, tenant: str, _: Instant) -> Iterator[ReviewItem]:
     after = ""
-    while page := tx.memories.page(after, PAGE, tenant=tenant, standings=(Standing.QUARANTINED,)):
+    while page := tx.memories.page(after, PAGE, tenant=tenant, standings=(Standing.QUARANTINED,), kinds=_KINDS):
         for memory in page:
+            if _is_decided(tx, memory):
+                continue
             said = memory.standing_reason or "quarantined"
             yield ReviewItem(memory=memory, why=Waits.QUARANTINED, since=memory.updated_at, said=said)
         after = page[-1].id
+
+
+def _is_decided(tx: LedgerTx, memory: Memory) -> bool:
+    is_past = memory.valid_to != FOREVER
+    return is_past or is_rolled_back(memory) or is_rejected(memory, tx.evidence.of_memory(memory.id))

@@ -80,7 +80,7 @@ def kept_out(tx: LedgerTx, tenant: str, texts: Sequence[str], known: Collection[
 def skipped_whole(texts: Sequence[str], out: KeptOut, change: VersionChange) -> Skipped | None:
     """Return why a version is passed over: it holds nothing else, or would replace good passages by nothing else."""
     why = next((out.erased.get(t) or out.barred.get(t) or "" for t in texts), "")
-    if texts and all(t in out.whole for t in texts):
+    if texts and all(t in out.whole or t in out.erased for t in texts):
         return Skipped(reason=why)
     if change.superseded and change.kept_out and not change.coming:
         why = next(iter(change.kept_out.values()))

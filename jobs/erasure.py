@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from governance.actor import vouching
-from governance.effects.erased import ANSWER
+from governance.effects.erased import ANSWER, GRADED
 from governance.erase import carried_out, erased_before, left_over, read_back, surveyed
 from governance.policy import policy_of
 from governance.sweep import GONE, apply, resume
+from kb.erased import strings
 from kb.errors import DependencyError, InputError, KbError
-from kb.history import AnswerId
 from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
 from kb.log import get_logger
@@ -211,37 +211,44 @@ def _without_rows(
         sweep = tx.sweeps.get(one.sweep_id)
     if sweep is not None and sweep.status is SweepStatus.RUNNING:
         resume(memories, one.tenant, policy_of(settings, one.tenant))
-    ids, answers = _ids(memories, one.sweep_id)
-    problems = _purged(memories, settings, one, [*ids, *answers], done, caches)
+    taken = _taken(memories, one.sweep_id)
+    problems = _purged(memories, settings, one, taken, done, caches)
     if not problems:
         with memories.ledger.write() as tx:
-            tx.erasure.redact(one.sweep_id, ids)
+            tx.erasure.redact(one.sweep_id, taken.memories)
             tx.erasure.advance(one)
     return problems
 
 
-def _ids(memories: Memories, sweep_id: SweepId) -> tuple[list[MemoryId], list[AnswerId]]:
-    """Return what a sweep took: memories, keys of answers among them, and answers, as its journal and marks say."""
-    ids: list[MemoryId] = []
-    answers: list[AnswerId] = []
-    after = -1
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """What a sweep took: memories with the keys of answers, answers, and memories that were graded for these."""
+
+    memories: list[MemoryId] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    graded: list[str] = field(default_factory=list)
+
+
+def _taken(memories: Memories, sweep_id: SweepId) -> _Taken:
+    taken, after = _Taken(), -1
     with memories.ledger.read() as tx:
         while page := tx.sweeps.journal(sweep_id, after=after, limit=PAGE):
             after = page[-1].seq
             for journaled in page:
                 action = journaled.action
                 if journaled.applied_at is not None and journaled.skipped in ("", GONE) and action.memory_id:
-                    ids.append(MemoryId(action.memory_id))
+                    taken.memories.append(MemoryId(action.memory_id))
                 elif ANSWER in action.detail:
-                    answers.append(AnswerId(str(action.detail[ANSWER])))
-    return ids, answers
+                    taken.answers.append(str(action.detail[ANSWER]))
+                taken.graded.extend(strings(action.detail.get(GRADED)))
+    return taken
 
 
 def _purged(
     memories: Memories,
     settings: Settings,
     one: Pending,
-    ids: Sequence[str],
+    taken: _Taken,
     done: Erased,
     caches: Sequence[GradeCache],
 ) -> list[str]:
@@ -250,18 +257,20 @@ def _purged(
 
     drained = memories.projector.drain()
     problems = [f"index: {drained.problem}"] if drained.problem else []
-    if not problems:
-        done.index_rows = _index_rows(memories, ids)
+    if not problems and (left := _index_rows(memories, taken.memories)):
+        done.index_rows = left
+        problems = [f"the index has {left} rows of it still"]
     with memories.ledger.read() as tx:
         tenants = tx.tenants.list() if settings.ask.backup_tenant == one.tenant else [one.tenant]
-    gone = forgotten(settings, memories.clock, ids, tenants, caches)
+    ids = [*taken.memories, *taken.answers]
+    gone = forgotten(settings, memories.clock, ids, graded=taken.graded, tenants=tenants, caches=caches)
     done.add({"grades": gone.grades, "threads": gone.threads, "write_backs": gone.write_backs})
     return problems + gone.problems
 
 
-def _index_rows(memories: Memories, ids: Sequence[str]) -> int:
+def _index_rows(memories: Memories, wanted: Sequence[MemoryId]) -> int:
     """Delete rows from every collection of this ledger, also those that a reindex left; return how many are there."""
-    wanted, left = [MemoryId(i) for i in ids], 0
+    left, gone = 0, frozenset(wanted)
     with memories.ledger.read() as tx:
         known = tx.collections.list()
     server = memories.generations.server
@@ -269,7 +278,6 @@ def _index_rows(memories: Memories, ids: Sequence[str]) -> int:
         if server.has(collection.name):
             index = server.open(collection.name, collection.dim)
             index.delete(wanted)
-            gone = frozenset(wanted)
             left += sum(id_ in gone for id_, _ in index.revisions())
     return left
 

@@ -8,6 +8,7 @@ well: such words are nobody's secret, and other documents must not be kept out f
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kb.boundaries import paragraphs, sentences
@@ -54,6 +55,7 @@ class Words:
                 if len(tokens) >= LEAST:
                     self._said.setdefault(tokens[:FIRST], []).append(tokens)
         self._sizes = sorted({len(first) for first in self._said})
+        self._openings = {first[:LEAST] for first in self._said}
 
     def __bool__(self) -> bool:
         """Return whether there is anything to look for."""
@@ -63,8 +65,9 @@ class Words:
         """Return whether a text holds any of the sentences, or a whole passage."""
         if not self._said:
             return False
-        tokens = _tokens(text)
-        return any(self._is_at(tokens, place) for place in range(len(tokens)))
+        tokens, openings = _tokens(text), self._openings
+        pairs = enumerate(pairwise(tokens))  # a text is at least as long as an opening, or holds nothing
+        return any(pair in openings and self._is_at(tokens, place) for place, pair in pairs)
 
     def _is_at(self, tokens: Sequence[str], place: int) -> bool:
         for size in self._sizes:

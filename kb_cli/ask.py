@@ -15,7 +15,7 @@ import typer
 from kb_cli import render
 from kb_cli.answers import waiting_lines
 from kb_cli.search import Agent, At, Conversation, Sources, User
-from kb_cli.session import AsJson, Tenant, settings_of
+from kb_cli.session import AsJson, Tenant, clock, settings_of
 from kb_cli.showing import Show
 
 if TYPE_CHECKING:
@@ -168,7 +168,6 @@ def _check(question: str | None, thread: str, narrowed: Narrowed, said: Said, *,
 
 def _request(question: str, tenant: str, scope: Scope, thread: str, narrowed: Narrowed) -> AskRequest:
     from crag_runtime.result import AskRequest
-    from kb.clock import SystemClock
     from kb_cli.values import from_stdin, instant
 
     return AskRequest(
@@ -176,7 +175,7 @@ def _request(question: str, tenant: str, scope: Scope, thread: str, narrowed: Na
         tenant=tenant,
         scope=scope,
         thread=thread,
-        at=None if narrowed.at is None else instant(narrowed.at, SystemClock().now()),
+        at=None if narrowed.at is None else instant(narrowed.at, clock().now()),
         sources=narrowed.sources,
         doc_ids=narrowed.documents,
         approve=narrowed.approve,
@@ -186,7 +185,7 @@ def _request(question: str, tenant: str, scope: Scope, thread: str, narrowed: Na
 async def _asked(settings: Settings, request: AskRequest, show: Show) -> None:
     from crag_runtime.wiring import build_runtime
 
-    async with build_runtime(settings) as runtime:
+    async with build_runtime(settings, clock=clock()) as runtime:
         result = await _shown(runtime.stream(request), show)
         await _decided(runtime, _place(settings, request.scope, request.thread or result.answer_id), result, show)
 
@@ -194,7 +193,7 @@ async def _asked(settings: Settings, request: AskRequest, show: Show) -> None:
 async def _resumed(settings: Settings, place: Place, said: Said, show: Show) -> None:
     from crag_runtime.wiring import build_runtime
 
-    async with build_runtime(settings) as runtime:
+    async with build_runtime(settings, clock=clock()) as runtime:
         result = await _shown(_going_on(runtime, place, said), show)
         await _decided(runtime, place, result, show)
 

@@ -12,10 +12,16 @@ from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from governance.actor import Actor
+    from governance.policy import Policy
     from governance.review import Decided
     from kb.memories import Memories
     from kb.model import Json
     from kb.sweeps import SweepJob
+
+ROLE_VARIABLE = "KB_ROLE"
 
 
 class RoleOption(StrEnum):
@@ -27,7 +33,10 @@ class RoleOption(StrEnum):
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Memories' ids.")]
 By = Annotated[str | None, typer.Option("--by", help="Who decides; default: the user who runs the command.")]
-As = Annotated[RoleOption, typer.Option("--role", help="Whose credentials these are; an agent may only annotate.")]
+As = Annotated[
+    RoleOption,
+    typer.Option("--role", help="Whose credentials these are; an agent may only annotate. KB_ROLE=agent settles it."),
+]
 Reason = Annotated[str, typer.Option("--reason", help="Why, in your own words; kept in the journal.")]
 
 
@@ -112,7 +121,6 @@ def annotate(
 def _decide(
     name: str, ids: list[str], by: str | None, role: RoleOption, reason: str, tenant: str | None, *, as_json: bool
 ) -> None:
-    from governance.actor import Actor, Role
     from governance.policy import policy_of
     from governance.review import decide
     from kb.model import MemoryId
@@ -121,18 +129,43 @@ def _decide(
 
     readable(*ids, by or "", reason)
     settings = settings_of(tenant=tenant)
-    actor = Actor(name=by or user_name(), role=Role(role.value))
+    actor = actor_of(by, role)
     job = SweepJob(name)
     with opened(settings) as memories:
         policy = policy_of(settings, settings.tenant)
         decided = decide(memories, list(map(MemoryId, ids)), job, policy=policy, actor=actor, reason=reason)
-        shown = as_object(memories, decided)
+        notes = _notes(memories, job, decided, policy)
+        shown, lines = as_object(memories, decided, notes), _lines(memories, job, decided)
     if as_json:
         render.emit_json(shown)
     else:
-        render.say(*_lines(job, decided, shown))
+        render.say(*lines)
+        render.tell(*(f"refused: {id_}: {why}" for id_, why in decided.refused.items()), *notes)
     if decided.refused:
         raise typer.Exit(_code(decided))
+
+
+def actor_of(by: str | None, role: RoleOption = RoleOption.PERSON) -> Actor:
+    """Return who runs this command. Where KB_ROLE=agent is set, as it should be for an agent's shell, it is an agent.
+
+    Raises:
+        InputError: the name is empty or too long.
+    """
+    from governance.actor import Actor, Role
+
+    is_agent = os.environ.get(ROLE_VARIABLE, "").strip().lower() == Role.AGENT.value
+    return Actor(name=by or user_name(), role=Role.AGENT if is_agent else Role(role.value))
+
+
+def acting(by: str | None, what: str) -> Actor:
+    """Return who runs this command, who must be a person.
+
+    Raises:
+        Refused: it is an agent.
+    """
+    from governance.actor import vouching
+
+    return vouching(actor_of(by), what)
 
 
 def user_name() -> str:
@@ -140,7 +173,7 @@ def user_name() -> str:
     return os.environ.get("KB_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "cli"
 
 
-def as_object(memories: Memories, decided: Decided) -> dict[str, Json]:
+def as_object(memories: Memories, decided: Decided, notes: Sequence[str] = ()) -> dict[str, Json]:
     """Return what came of a decision under the stable keys of docs/reference/json.md."""
     from kb_cli.memory import as_object as memory_object
 
@@ -149,19 +182,42 @@ def as_object(memories: Memories, decided: Decided) -> dict[str, Json]:
         "counts": {} if decided.sweep is None else dict(decided.sweep.counts),
         "memories": [memory_object(memories, m) for m in decided.memories],
         "refused": [{"memory_id": id_, "reason": why} for id_, why in decided.refused.items()],
+        "notes": list(notes),
     }
 
 
-def _lines(job: SweepJob, decided: Decided, shown: dict[str, Json]) -> list[str]:
-    del shown
+def _lines(memories: Memories, job: SweepJob, decided: Decided) -> list[str]:
+    from kb.trust import effective
+
+    now, policies = memories.clock.now(), memories.policies
     rows = [
-        (m.id, m.standing.value, f"{m.trust.confidence:.2f}", decided.refused.get(m.id, "done"))
+        (
+            m.id,
+            "refused" if m.id in decided.refused else "done",
+            m.standing.value,
+            f"{effective(m.trust, now, policies[m.source_class].half_life):.2f}",
+            render.excerpt(m.text, 60),
+        )
         for m in decided.memories
     ]
-    lines = render.table(("memory", "standing", "confidence", job.value), rows)
+    lines = render.table(("memory", job.value, "standing", "confidence", "text"), rows)
     if decided.sweep is not None:
-        lines.append(f"undo: kb govern undo {decided.sweep.id}")
+        lines.append(f"take it back with: kb govern undo {decided.sweep.id}")
     return lines
+
+
+def _notes(memories: Memories, job: SweepJob, decided: Decided, policy: Policy) -> list[str]:
+    """Return which restored memories the next prune would retire again."""
+    from governance.explain import explain
+
+    if job.value != "restore":
+        return []
+    now = memories.clock.now()
+    done = [m.id for m in decided.memories if m.id not in decided.refused]
+    explained = {id_: explain(memories, id_, policy, now) for id_ in done}
+    due = [id_ for id_, e in explained.items() if any(c.what == "prune" and c.at <= now for c in e.crossings)]
+    hint = "it is still faded, so the next prune retires it again, unless you verify or pin it"
+    return [f"{id_}: {hint}" for id_ in due]
 
 
 def _code(decided: Decided) -> int:

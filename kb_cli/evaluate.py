@@ -11,7 +11,7 @@ import typer
 
 from kb_cli import render
 from kb_cli.ask import EvaluatorName
-from kb_cli.session import AsJson, Tenant, opened, settings_of
+from kb_cli.session import AsJson, Tenant, clock, opened, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -104,14 +104,13 @@ def sources(
 ) -> None:
     """Learn per type of question how many independent sources a correct verdict should need; change nothing."""
     from crag_runtime.calibrating.sources import learned_sources, toml_lines
-    from kb.clock import SystemClock
     from kb.errors import InputError
 
     if (log is None) != from_history:
         raise InputError("name either a log or --from-history")
     judged = _judged(log, tenant)
     fits = learned_sources(judged.answers, target=target, need=need)
-    toml = toml_lines(fits, name=judged.name, log=judged.hash, now=SystemClock().now())
+    toml = toml_lines(fits, name=judged.name, log=judged.hash, now=clock().now())
     if as_json:
         types: dict[str, Json] = {fit.type.value: fit.as_json() for fit in fits}
         left_out: dict[str, Json] = dict(judged.left_out.items())
@@ -242,15 +241,13 @@ def _progress() -> Callable[[int, int], None]:
 
 async def _calibrated(settings: Settings, pairs: Sequence[LabelledPair]) -> CalibrationReport:
     from crag_runtime.calibrating.calibrate import calibrate as fitted
-    from kb.clock import SystemClock
 
     async with _bench(settings) as bench:
-        return await fitted(bench, pairs, SystemClock().now(), _progress())
+        return await fitted(bench, pairs, clock().now(), _progress())
 
 
 async def _checked(settings: Settings, check: Check) -> DriftReport:
     from crag_runtime.calibrating.drifting import checked
-    from kb.clock import SystemClock
 
     async with _bench(settings) as bench:
-        return await checked(check, bench, SystemClock().now(), _progress())
+        return await checked(check, bench, clock().now(), _progress())

@@ -13,6 +13,7 @@ from kb_cli import (
     daemon,
     decisions,
     evaluate,
+    explain,
     forget,
     govern,
     ingest,
@@ -22,6 +23,7 @@ from kb_cli import (
     memory,
     policies,
     render,
+    review,
     rollback,
     search,
     session,
@@ -56,6 +58,8 @@ memory.app.command("trace")(lineage.trace_memory)
 decisions.register(memory.app)
 forget.register(memory.app)
 govern.app.command("run")(jobs.run)
+govern.app.command("explain")(explain.explain)
+govern.app.command("review")(review.review)
 govern.app.command("forecast")(policies.forecast)
 govern.app.add_typer(policies.app, name="policy")
 app.add_typer(memory.app, name="memory")

@@ -13,12 +13,14 @@ from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
     from governance.check import Checked
-    from governance.forecast import Forecast
+    from governance.forecast import Forecast, SourceForecast
     from governance.policy import Policy
     from kb.model import Json
 
 app = typer.Typer(help="The policy that sweeps follow: show it, check it before it runs.", no_args_is_help=True)
 MOST_DAYS = 3650
+SHOWN = 20  # days that a person sees
+_EVENTS = ("leave", "fall_due", "pruned", "erased")
 TABLES = ("gate", "trust", "govern")  # of kb.toml: what a policy is made of
 
 PolicyFile = Annotated[
@@ -48,12 +50,7 @@ def show(policy: PolicyFile = None, tenant: Tenant = None, as_json: AsJson = Fal
         for c, t in of_file.trust.items()
     ]
     head = ("class", "prior", "verified", "hold d", "half-life d", "waits", "pruned below", "restorable")
-    render.say(
-        f"policy {of_file.hash} of tenant {of_file.tenant}: gate {of_file.gate:g}, "
-        f"consent above {of_file.mass_share:.0%} of the tenant, {of_file.promote_witnesses} witnesses promote",
-        "",
-        *render.table(head, rows),
-    )
+    render.say(*_policy_lines(of_file), "", *render.table(head, rows))
 
 
 @app.command("check")
@@ -65,9 +62,9 @@ def check(policy: PolicyFile = None, tenant: Tenant = None, as_json: AsJson = Fa
     with opened(settings_of(tenant=tenant)) as memories:
         found = checked(memories, proposed, memories.clock.now(), in_force=in_force)
     if as_json:
-        render.emit_json(found.as_json())
+        render.emit_json({**found.as_json(), "forecast": _forecast_json(found.forecast)})
     else:
-        render.say(*_check_lines(found))
+        render.say(*_check_lines(found, policy))
     if not found.is_safe:
         from kb.errors import ExitCode
 
@@ -92,9 +89,20 @@ def forecast(
 
         plotted(seen, plot)
     if as_json:
-        render.emit_json(seen.as_json())
+        render.emit_json(_forecast_json(seen))
     else:
         render.say(*_forecast_lines(seen), *([f"drawn: {plot}"] if plot else []))
+
+
+def _policy_lines(p: Policy) -> list[str]:
+    return [
+        f"policy {p.hash} of tenant {p.tenant}",
+        f"  gate       {p.gate:g}: effective confidence to exceed for retrieval",
+        f"  consent    above {p.mass_share:.0%} of the tenant and {p.mass_count:,} memories a sweep (--allow-mass)",
+        f"  cap        {p.cap:,} actions a sweep, {p.batch:,} a transaction",
+        f"  promotion  by {p.promote_witnesses} independent witnesses",
+        f"  checks     {p.checks:,} a recheck, of one memory every {p.check_every_days:g} days",
+    ]
 
 
 def policies(file: Path | None, tenant: str | None) -> tuple[Policy, Policy]:
@@ -127,27 +135,51 @@ def _tables(file: Path) -> dict[str, Json]:
     return tables
 
 
-def _check_lines(found: Checked) -> list[str]:
-    said = [f"{'REFUSED' if f.is_refusal else 'note'}  {f.said}" for f in found.findings]
+def _check_lines(found: Checked, file: Path | None) -> list[str]:
+    seen, policy = found.forecast, found.policy
     verdict = "safe to run" if found.is_safe else "must not run"
-    return [f"policy {found.policy.hash} of tenant {found.policy.tenant}: {verdict}", *said]
+    said = [f"{'refused' if f.is_refusal else 'warning'}  {f.code}: {f.said}" for f in found.findings]
+    option = f" --policy {file}" if file else ""
+    above = f"{seen.now('passing'):,} → {seen.total('above')[-1]:,}"
+    return [
+        f"policy {policy.hash} of tenant {policy.tenant}: {verdict}",
+        f"in {seen.days} days: {above} above the gate, {seen.now('active'):,} → {seen.kept[-1]:,} active",
+        *said,
+        f"day by day: kb govern forecast --days {seen.days}{option}",
+    ]
+
+
+def _forecast_json(seen: Forecast) -> dict[str, Json]:
+    from kb.clock import iso
+
+    return {**seen.as_json(), "at": iso(seen.at)}
 
 
 def _forecast_lines(seen: Forecast) -> list[str]:
-    """Return a forecast for a person: today, then the sum over all days, by source."""
-    rows = [
-        (
-            s.source,
-            s.live,
-            s.passing,
-            s.above[-1],
-            sum(s.leave),
-            s.due + sum(s.fall_due),
-            sum(s.pruned),
-            sum(s.erased),
-        )
-        for s in seen.sources
-    ]
-    then = f"above in {seen.days} d"
+    """Return a forecast for a person: the sum over all days, by source; then the days on which something happens."""
+    rows = [_summed(s) for s in seen.sources]
+    if len(rows) > 1:
+        rows.append(("all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))))
+    then = f"in {seen.days} d"
     head = ("source", "live", "above the gate", then, "leave it", "fall due", "pruned", "erased")
-    return [f"tenant {seen.tenant}, policy {seen.policy}, {seen.days} days", "", *render.table(head, rows)]
+    first = f"tenant {seen.tenant}, policy {seen.policy}, {seen.days} days; no document changes, and nobody decides"
+    if not rows:
+        return [first, "", "nothing is stored that could change"]
+    return [first, "", *render.table(head, rows), *_day_lines(seen)]
+
+
+def _summed(s: SourceForecast) -> tuple[str | int, ...]:
+    due = s.due + sum(s.fall_due)
+    return (s.source, s.live, s.passing, s.above[-1], sum(s.leave), due, sum(s.pruned), sum(s.erased))
+
+
+def _day_lines(seen: Forecast) -> list[str]:
+    from kb.clock import iso
+    from kb.trust import DAY_MS
+
+    daily = zip(*(seen.total(name) for name in ("above", *_EVENTS)), strict=True)
+    rows = [(str(iso(seen.at + (n + 1) * DAY_MS))[:10], *day) for n, day in enumerate(daily) if any(day[1:])]
+    if not rows:
+        return ["", "on no day does a memory leave the gate, fall due, or go"]
+    more = [f"… and {len(rows) - SHOWN:,} more days; --json has them all"] if len(rows) > SHOWN else []
+    return ["", *render.table(("day", "above", "leave it", "fall due", "pruned", "erased"), rows[:SHOWN]), *more]

@@ -80,7 +80,10 @@ def fail(error: KbError, *, as_json: bool) -> None:
     if as_json:
         from ingest.report import error_json
 
-        emit_json({"error": error_json(error)})
+        said = error_json(error)
+        if moved := getattr(error, "moved", ()):  # what an exact plan, or an undo, found changed
+            said["moved"] = [key.replace("\x1f", " ") for key in moved]
+        emit_json({"error": said})
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

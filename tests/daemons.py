@@ -93,9 +93,9 @@ def seed(ledger: Ledger, memories: list[Memory]) -> None:
         tx.memories.add(memories)
 
 
-def until(claim: Callable[[], object], what: str) -> None:
+def until(claim: Callable[[], object], what: str, *, seconds: float = PATIENCE) -> None:
     """Return once the claim holds; what other processes do tells nobody."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + seconds
     while not claim():
         assert time.monotonic() < deadline, f"it did not happen: {what}"
         time.sleep(0.02)

@@ -48,11 +48,15 @@ ENGLISH = (
     "The Halcyon vault opens with the phrase marigold-otter-seven every Tuesday. "
     "Its spare key hangs behind the copper astrolabe in room Quixtar."
 )
-CHINESE = "青鸾库房的备用口令是紫檀渡口三百二十七号。库房管理员把备用钥匙藏在琉璃灯座下面。"  # noqa: RUF001 - Chinese
+CHINESE = "青鸾库房的备用口令是紫檀渡口三百二十七号。库房管理员把备用钥匙藏在琉璃灯座下面。"
 HARMLESS = "The bridge carries forty tons on a dry day and opens at noon for tall ships."
 WORDS = ("marigold-otter-seven", "astrolabe", "Quixtar", "Halcyon", "青鸾库房", "紫檀渡口", "琉璃灯座")
 BY = Actor(name="ada")
-ABOUT = {"Halcyon": ("phrase", "key"), "青鸾": ("青鸾",), "bridge": ("bridge",)}  # words of questions, by words of texts
+ABOUT = {
+    "Halcyon": ("phrase", "key"),
+    "青鸾": ("青鸾",),
+    "bridge": ("bridge",),
+}  # questions by texts
 
 
 def graded(asked: Asked, evidence: Evidence) -> float:
@@ -200,7 +204,7 @@ async def _asked(vault: Vault) -> None:
     ):
         first = await ask(runtime, "With which phrase does the Halcyon vault open?", thread="t")
         assert first.citations
-        assert (await ask(runtime, "青鸾库房的备用口令是什么？", thread="z")).citations  # noqa: RUF001 - Chinese
+        assert (await ask(runtime, "青鸾库房的备用口令是什么？", thread="z")).citations
         assert (await ask(runtime, "How many tons does the bridge carry?", thread="b")).citations
         await ask(runtime, "Where does its spare key hang?", thread="t")
         question = "When does the Halcyon vault key hang there and what colour is the tower painted?"

@@ -133,10 +133,11 @@ def _one(draw: st.DrawFn, policy: Policy, n: int) -> Memory:
     )
 
 
-def fill(memories: Memories, added: Sequence[Memory], edges: Sequence[Edge] = ()) -> None:
-    """Put memories into the ledger, with vectors, so that any of them may be projected."""
-    memories.generations.ensured(memories.embedder.identity, T0)
-    memories.embed({m.embed_hash: embedded_as(m) for m in added})
+def fill(memories: Memories, added: Sequence[Memory], edges: Sequence[Edge] = (), *, is_embedded: bool = True) -> None:
+    """Put memories into the ledger; with vectors, unless none of them will be projected."""
+    if is_embedded:
+        memories.generations.ensured(memories.embedder.identity, T0)
+        memories.embed({m.embed_hash: embedded_as(m) for m in added})
     with memories.ledger.write() as tx:
         tx.memories.add(added)
         tx.lineage.add(edges)

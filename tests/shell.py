@@ -33,11 +33,15 @@ class Done:
 
 @dataclass
 class Shell:
-    """Runs `kb` in `home`. A context: the process and the store's server end with it."""
+    """Runs `kb` in `home`. A context: the process and the store's server end with it.
+
+    In the lasting process it is the instant `at` (epoch milliseconds), until that is set to another; None: now.
+    """
 
     home: Path
     cache: Path
     settings: dict[str, str] = field(default_factory=dict)
+    at: int | None = None
 
     def __enter__(self) -> Self:
         self._loop = subprocess.Popen(
@@ -65,7 +69,7 @@ class Shell:
         """Run a command line in the lasting process."""
         assert self._loop.stdin is not None
         assert self._loop.stdout is not None
-        asked = {"arguments": arguments, "environment": environment, "stdin": stdin}
+        asked = {"arguments": arguments, "environment": environment, "stdin": stdin, "at": self.at}
         self._loop.stdin.write(json.dumps(asked) + "\n")
         self._loop.stdin.flush()
         return Done(**json.loads(self._loop.stdout.readline()))

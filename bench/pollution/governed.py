@@ -215,7 +215,7 @@ class Governed:
             wanted = Selection(source=f"{prefix_of(source)}*")
             radius = surveyed(self.memories, wanted, self._policy, self.memories.clock.now())
             if not (with_lineage and self.parts.lineage):
-                roots = {m for m in self._of(source)}
+                roots = set(self._of(source))
                 plan = radius.plan
                 radius = replace(
                     radius, plan=replace(plan, actions=tuple(a for a in plan.actions if a.memory_id in roots))

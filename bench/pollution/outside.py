@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from bench.pollution.world import value_of
 from governance.ports import Checked, Outcome
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Sequence
 
     from bench.pollution.schedule import Timeline

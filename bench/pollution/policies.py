@@ -5,7 +5,6 @@ A policy sees texts, sources, arrival days, feedback and results of checks; neve
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +14,7 @@ from kb.search import SearchRequest
 from kb.trust import DAY_MS
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Sequence
 
     from bench.pollution.schedule import Arrival

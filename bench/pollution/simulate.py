@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench.pollution.metrics import Asked, asked_of
@@ -13,6 +13,7 @@ from bench.pollution.policies import Given
 from bench.pollution.reader import read
 from bench.pollution.schedule import timeline
 from bench.pollution.shelf import TENANT, DayClock, opened
+from bench.pollution.world import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +23,9 @@ if TYPE_CHECKING:
     from bench.pollution.world import Fact
     from bench.vectors import Vectors
     from kb.memories import Memories
+    from kb.model import MemoryId
     from kb.settings import Settings
 
-Make = "Callable[[Memories, Settings, Outside, random.Random], Policy]"
-Reader = "Callable[[Fact, Sequence[str]], str | None]"
 ASKED_AT = 600  # minute of the day at which questions begin; documents come in the morning
 NIGHT_AT = 1_380
 
@@ -40,7 +40,6 @@ class Run:
         seconds: retrieval time of every question.
         live: memories that could be retrieved in the end, echoes included.
         rows: memories stored in the end.
-        blast: recall and precision of the rollback against the true descendants; empty without lineage to compare.
     """
 
     asked: tuple[Asked, ...]
@@ -48,13 +47,6 @@ class Run:
     seconds: tuple[float, ...]
     live: int
     rows: int
-
-
-@dataclass(slots=True)
-class _Day:
-    """What waits for tomorrow."""
-
-    verdicts: list[tuple[Given, bool]] = field(default_factory=list)
 
 
 def simulate(
@@ -66,7 +58,7 @@ def simulate(
     *,
     rollback: str = "none",
     reader: Callable[[Fact, Sequence[str]], str | None] = read,
-    permuted: bool = False,
+    is_permuted: bool = False,
 ) -> Run:
     """Return what a policy makes of a world.
 
@@ -78,10 +70,10 @@ def simulate(
         vectors: shared by all runs.
         rollback: none, docs or lineage, on the rollback day.
         reader: the same for every policy.
-        permuted: sources change places, so that they tell nothing.
+        is_permuted: sources change places, so that they tell nothing.
     """
     events = timeline(facts, seed, conditions)
-    if permuted:
+    if is_permuted:
         events = _permuted(events, seed)
     clock = DayClock()
     draw = random.Random(f"run {seed}")
@@ -94,8 +86,8 @@ def simulate(
         for day in range(conditions.days):
             clock.set(day)
             policy.arrive([a for a in events.arrivals if a.day == day])
-            for given, is_good in waiting:
-                policy.feedback(given, is_good=is_good)
+            for earlier, is_good in waiting:
+                policy.feedback(earlier, is_good=is_good)
             waiting = []
             if day == conditions.rollback_day and rollback != "none":
                 bad = sorted({a.source for a in events.arrivals if a.source.startswith("att")})
@@ -148,10 +140,8 @@ def _ask(
     return value, given, took
 
 
-def _sides(fact: Fact, shown: Shown) -> dict[str, list]:
-    from bench.pollution.world import value_of
-
-    sides: dict[str, list] = {"true": [], "false": []}
+def _sides(fact: Fact, shown: Shown) -> dict[str, list[MemoryId]]:
+    sides: dict[str, list[MemoryId]] = {"true": [], "false": []}
     for id_, text in zip(shown.ids, shown.texts, strict=True):
         if (value := value_of(text, fact)) is not None:
             sides[value].append(id_)
@@ -160,8 +150,6 @@ def _sides(fact: Fact, shown: Shown) -> dict[str, list]:
 
 def _permuted(events: Timeline, seed: int) -> Timeline:
     """Return the timeline with sources dealt out anew among its passages."""
-    from dataclasses import replace
-
     sources = [a.source for a in events.arrivals]
     random.Random(f"permuted {seed}").shuffle(sources)
     dealt = (replace(a, source=s) for a, s in zip(events.arrivals, sources, strict=True))

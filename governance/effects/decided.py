@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from governance.decisions import RESTORABLE, refusal, rejected, verified
+from governance.decisions import refusal, rejected, verified
 from kb.evidence_rules import is_rejected
 from kb.history import EvidenceEvent, EvidenceKind
-from kb.model import Memory, MemoryId, Standing
-from kb.sweeps import ActionKind, SweepJob, TombstoneKind
+from kb.model import Kind, Memory, MemoryId, Standing
+from kb.sweeps import ActionKind, ImageKind, SweepJob, TombstoneKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kb.sweeps import Action
 
 GONE = "the memory is gone"
+REJECTED = "rejected"
 
 
 def verify(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
@@ -28,7 +29,7 @@ def verify(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
     if why := refusal(SweepJob.VERIFY, memory):
         return why
     after = verified(memory, occasion.policy, occasion.now)
-    if memory.standing is Standing.QUARANTINED:
+    if memory.standing is Standing.QUARANTINED or is_rejected(memory, writer.tx.evidence.of_memory(memory.id)):
         writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, [memory.text])
     writer.put_memory(memory, after)
     writer.add_evidence([_event(EvidenceKind.VERIFICATION, after, action, occasion)])
@@ -37,43 +38,54 @@ def verify(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
 
 
 def reject(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
-    """A person refuses: quarantined until a person takes it back; what it contradicted is settled."""
+    """A person refuses: quarantined until a person takes it back; what it contradicted is settled.
+
+    A superseded memory is quarantined too: it would else speak for the past, and be active again when its document says
+    so again. Its words leave a tombstone, so that the refusal outlives the memory, which prune and gc take in the end.
+    """
     if memory is None:
         return GONE
-    after = rejected(memory, str(action.detail.get("said") or "rejected"), occasion.now)
-    if memory.standing in (Standing.SUPERSEDED, Standing.RETIRED):  # it is not live: it only must not come back so
+    if why := refusal(SweepJob.REJECT, memory):
+        return why
+    after = rejected(memory, str(action.detail.get("said") or REJECTED), occasion.now)
+    if memory.standing is Standing.RETIRED:  # not live, and nothing but a person's verification brings it back
         after = replace(after, standing=memory.standing)
+    if memory.kind is not Kind.ANSWER:  # a question is nobody's claim
+        writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, [memory.text], reason=REJECTED)
     writer.put_memory(memory, after)
     writer.add_evidence([_event(EvidenceKind.REJECTION, after, action, occasion)])
     _settled(writer, memory, action)
     return ""
 
 
-def restore(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
-    """A person takes back that a memory was retired or quarantined: it stands again as it stood before that."""
+def restore(writer: Writer, memory: Memory | None, _: Action, occasion: Occasion) -> str:
+    """A person takes back that a memory was retired or quarantined: it stands again as it stood before that.
+
+    One that was quarantined when it was retired is quarantined again, for the same reason.
+    """
     if memory is None:
         return GONE
     history = writer.tx.evidence.of_memory(memory.id)
     if why := refusal(SweepJob.RESTORE, memory, is_rejected=is_rejected(memory, history)):
         return why
-    was = _standing_before(writer, memory)
-    writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, [memory.text])
-    said = "" if was is Standing.ACTIVE else f"restored by {action.detail.get('by') or 'a person'}"
+    was, said = _before_retirement(writer, memory)
+    if was is Standing.ACTIVE:
+        writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, [memory.text])
     writer.put_memory(memory, replace(memory, standing=was, standing_reason=said, updated_at=occasion.now))
     return ""
 
 
-def _standing_before(writer: Writer, memory: Memory) -> Standing:
-    """Return how a retired memory stood when it was retired; anything else that is restored is active."""
+def _before_retirement(writer: Writer, memory: Memory) -> tuple[Standing, str]:
+    """Return how a retired memory stood when it was retired, and why; anything else that is restored is active."""
     if memory.standing is not Standing.RETIRED:
-        return Standing.ACTIVE
-    retired = [
-        j
-        for j in writer.tx.sweeps.of_memory(MemoryId(memory.id))
-        if j.action.kind is ActionKind.RETIRE and j.applied_at is not None and not j.skipped
-    ]
-    was = str(retired[-1].action.detail.get("was")) if retired else ""
-    return Standing(was) if was in {s.value for s in (*RESTORABLE, Standing.ACTIVE)} - {"retired"} else Standing.ACTIVE
+        return Standing.ACTIVE, ""
+    sweeps = writer.tx.sweeps
+    for journaled in reversed(sweeps.of_memory(MemoryId(memory.id))):
+        for image in reversed(sweeps.images_of_row(journaled.sweep_id, ImageKind.MEMORY, memory.id)):
+            before, after = image.before, image.after
+            if before and after and after["standing"] == memory.standing.value != before["standing"]:
+                return Standing(str(before["standing"])), str(before["standing_reason"])
+    return Standing.ACTIVE, ""
 
 
 def _event(kind: EvidenceKind, memory: Memory, action: Action, occasion: Occasion) -> EvidenceEvent:

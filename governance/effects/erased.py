@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kb.sweeps import Action
 
 PIECES, ANSWER, DOCUMENT, REMARK, NAME = "pieces", "answer_id", "doc_id", "remark", "name"  # in an action's detail
+GRADED = "graded"  # likewise: memories whose cached grades go, since they may repeat words of an erased question
 
 
 def erase(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
@@ -105,6 +106,8 @@ def _other(writer: Writer, action: Action, tenant: str) -> str:
     if REMARK in detail:
         table, *key = _place(detail[REMARK])
         return "" if writer.tx.erasing.silence(str(table), key) else GONE
+    if GRADED in detail:
+        return ""  # it only stands in the journal, for who purges caches
     if NAME in detail:
         writer.add_tombstones(tenant, TombstoneKind.ID, [str(detail[NAME])], is_erased=True, reason=ERASED)
         return ""

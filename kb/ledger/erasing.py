@@ -117,6 +117,14 @@ class Erasing:
             found += [AnswerId(r[0]) for r in rows if r[0] not in gone and r[2].get("question", r[1]) != r[1]]
         return sorted(found)
 
+    def graded_for(self, answer_ids: Iterable[str]) -> list[str]:
+        """Return the memories that were graded for these answers: a grade may repeat words of its question."""
+        found: set[str] = set()
+        for part in chunks(sorted(set(answer_ids))):
+            query = sa.select(evaluations.c.memory_id).where(evaluations.c.answer_id.in_(part)).distinct()
+            found.update(self._connection.execute(query).scalars())
+        return sorted(found)
+
     def others(self, tenant: str) -> Iterator[Other]:
         """Yield all memories of a tenant with their texts, in no order."""
         for id_, kind, doc_id, source, text in self._streamed(_OTHERS, {"tenant": checked_key(tenant, "tenant")}):

@@ -1,7 +1,7 @@
 """One process that sweeps, to be killed from outside: `python -m tests.crash.sweeper DATA_DIR URL TENANT NOW`.
 
 Real ledger, real Milvus Lite. It begins, always at the same instant, or goes on NOW with what was interrupted. Prints
-`ready` before and `done` after.
+a line when it is ready, one after each batch, and `done`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,21 @@ def main(data_dir: str, url: str, tenant: str, now: str) -> None:
         with memories.ledger.read() as tx:
             has_begun = bool(tx.sweeps.list(1, tenant=tenant))
             of = tx.memories.page("", 1_000, tenant=tenant)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        say("ready")
         if has_begun:
             clock.instant = int(now)
-            resume(memories, tenant, rules)
+            resume(memories, tenant, rules, advance=lambda _: say("batch"))
         else:
-            apply(memories, a_plan(of, seed=len(of)), policy=rules, actor="sweeper")
+            plan = a_plan(of, seed=len(of))
+            apply(memories, plan, policy=rules, actor="sweeper", advance=lambda _: say("batch"))
     server.close()
-    sys.stdout.write("done\n")
+    say("done")
+
+
+def say(word: str) -> None:
+    """Tell who watches."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

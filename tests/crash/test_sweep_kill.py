@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from kb.memories import Memories
 
 ROOT = Path(__file__).parents[2]
-MEMORIES = 180  # some get a second action: about 200 actions, 26 batches
+MEMORIES = 180  # some get a second action: about 200 actions
+BATCHES = 25  # at least
 HOUR = 3_600_000
 
 
@@ -39,7 +40,6 @@ class Place:
 
     data: Path
     url: str
-    seconds: float = 0.0  # an uninterrupted sweep takes, once it is ready
     expected: Any = None
     tenants: int = 0
     numbers: random.Random = field(default_factory=lambda: random.Random(7))
@@ -58,23 +58,30 @@ class Place:
             stocked(memories, count=MEMORIES, seed=11, tenant=tenant)
         return tenant
 
-    def run(self, tenant: str, now: int, *, kill_after: float | None = None) -> bool:
-        """Sweep in a process of its own; return whether it was killed at work."""
+    def run(self, tenant: str, now: int, *, batches: int | None = None) -> bool:
+        """Sweep in a process of its own, killed somewhere in the batch after so many; return whether it was."""
         command = [sys.executable, "-m", "tests.crash.sweeper", str(self.data), self.url, tenant, str(now)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
         assert process.stdout is not None
-        first = process.stdout.readline()
-        began = time.monotonic()
-        if kill_after is not None:
-            try:
-                process.wait(timeout=kill_after)
-            except subprocess.TimeoutExpired:
-                os.kill(process.pid, signal.SIGKILL)
-        out, err = process.communicate(timeout=120)
-        if process.returncode not in {0, -signal.SIGKILL} or first != b"ready\n":
-            pytest.fail(f"the sweeper ended with {process.returncode}: {err.decode()[-2000:]}")
-        self.seconds = self.seconds or time.monotonic() - began
-        return out != b"done\n"
+        said, took = [process.stdout.readline()], 0.05
+        while said[-1] not in {b"", b"done\n"}:
+            if batches is not None and len(said) > batches:
+                self.kill(process, took)
+                break
+            began = time.monotonic()
+            said.append(process.stdout.readline())
+            took = time.monotonic() - began
+        rest, err = process.communicate(timeout=120)
+        is_done = b"done\n" in (*said, rest[-5:])
+        if process.returncode != (0 if batches is None else -signal.SIGKILL) or is_done is not (batches is None):
+            pytest.fail(f"the sweeper ended with {process.returncode} after {said}: {err.decode()[-2000:]}")
+        return not is_done
+
+    def kill(self, process: subprocess.Popen[bytes], took: float) -> None:
+        """Kill at a random instant of about one more batch: in its transaction, in the index, or between."""
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=self.numbers.uniform(0.0, min(took, 0.2)))
+        os.kill(process.pid, signal.SIGKILL)
 
     def state(self, tenant: str) -> dict[str, Any]:
         """Return all that must be equal, the tenant's name and the sweep's id taken out."""
@@ -99,12 +106,11 @@ class Place:
         }
 
     def story(self, tenant: str, kills: int) -> int:
-        """Sweep a tenant, killed up to so many times, and compare; return how many kills found it at work."""
+        """Sweep a tenant, killed so many times on the way, and compare; return how many kills found it at work."""
         hits = 0
         for n in range(kills):
-            late = self.numbers.uniform(0.0, self.seconds / (n + 1))
-            hits += self.run(tenant, T0 + n * HOUR, kill_after=late)
-        assert not self.run(tenant, T0 + kills * HOUR)
+            hits += self.run(tenant, T0 + n * HOUR, batches=self.numbers.randrange(BATCHES // kills - 2))
+        self.run(tenant, T0 + kills * HOUR)
         assert self.state(tenant) == self.expected
         return hits
 
@@ -138,7 +144,7 @@ def place(request, tmp_path_factory) -> Iterator[Place]:
         url = server.url(server.create(request.getfixturevalue("migrated")))
     made = Place(data=tmp_path_factory.mktemp("store"), url=url)
     first = made.stocked()
-    assert not made.run(first, T0)
+    made.run(first, T0)
     made.expected = made.state(first)
     yield made
     LiteServer(made.data / "index", 30).stop()
@@ -146,7 +152,7 @@ def place(request, tmp_path_factory) -> Iterator[Place]:
 
 def test_a_killed_sweep_ends_as_if_nobody_had_killed_it(place):
     tenant = place.stocked()
-    assert place.story(tenant, kills=2) >= 1
+    assert place.story(tenant, kills=2) == 2
     with place.opened() as memories, memories.ledger.write() as tx:  # and one row that differs would be noticed
         memory = tx.memories.page("", 1, tenant=tenant)[0]
         tx.memories.replace([replace(memory, pinned=not memory.pinned, rev=memory.rev + 1)])

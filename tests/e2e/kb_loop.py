@@ -1,7 +1,8 @@
 """Runs `kb` command lines one after another in one process, so that tests pay for its imports once.
 
-Reads a JSON object a line: arguments, environment, stdin; writes one: code, out, err. Only this machine can be reached:
-a connection to anywhere else is refused inside the process.
+Reads a JSON object a line: arguments, environment, stdin, at; writes one: code, out, err. `at` is what the process's
+clock shows (epoch milliseconds; null: the machine's), so that a story of months takes seconds. Only this machine can be
+reached: a connection to anywhere else is refused inside the process.
 """
 
 from __future__ import annotations
@@ -12,11 +13,23 @@ import json
 import os
 import socket
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from kb_cli.main import main
+from kb_cli.session import set_clock
 
 _connect = socket.socket.connect
+
+
+@dataclass(frozen=True)
+class StoppedClock:
+    """Shows one instant."""
+
+    instant: int
+
+    def now(self) -> int:
+        return self.instant
 
 
 def _local_only(self: socket.socket, address: Any) -> None:
@@ -28,6 +41,7 @@ def _local_only(self: socket.socket, address: Any) -> None:
 def run(asked: dict[str, Any]) -> dict[str, Any]:
     out, err, kept = io.StringIO(), io.StringIO(), dict(os.environ)
     os.environ.update(asked["environment"])
+    set_clock(None if asked["at"] is None else StoppedClock(asked["at"]))
     sys.argv = ["kb", *asked["arguments"]]
     sys.stdin = io.TextIOWrapper(io.BytesIO(asked["stdin"].encode("utf-8", "surrogateescape")))
     code: Any = 0

@@ -135,7 +135,7 @@ def test_leaders_killed_again_and_again_leave_nothing_undone_or_done_twice(
     ledger: Ledger, ledger_url: str | None, tmp_path: Path
 ) -> None:
     chance = random.Random()
-    memories = faded(4 * MANY)
+    memories = faded(3 * MANY)
     own = {"KB_JOBS__PRUNE": "every 2s", "KB_GOVERN__BATCH": "3"}
     with fleet(tmp_path, ledger_url, **own) as daemons:
         seed(ledger, memories)
@@ -149,7 +149,7 @@ def test_leaders_killed_again_and_again_leave_nothing_undone_or_done_twice(
             for process in daemons.running:
                 process.poll()  # take leave of the dead
             daemons.start()
-        until(lambda: retired(ledger) == len(memories) and not _running(ledger), "all of it is done")
+        until(lambda: retired(ledger) == len(memories) and not _running(ledger), "all of it is done", seconds=600)
         for process in daemons.running:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

@@ -56,6 +56,14 @@ def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Vault]:
 
 
 @pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Vault]:
+    """A store in files with secrets in every corner."""
+    with open_vault(tmp_path) as opened:
+        fill(opened)
+        yield opened
+
+
+@pytest.fixture
 def small(tmp_path: Path) -> Iterator[Vault]:
     """A store in files that nothing has been brought into yet."""
     with open_vault(tmp_path) as opened:
@@ -80,7 +88,8 @@ def test_no_byte_is_left_of_what_was_erased(vault: Vault) -> None:
     assert vault.found(traces) == []
 
 
-def test_nothing_finds_what_was_erased_and_the_rest_stays_as_it_was(vault: Vault) -> None:
+def test_nothing_finds_what_was_erased_and_the_rest_stays_as_it_was(filled: Vault) -> None:
+    vault = filled
     secrets, kept = vault.secrets, {i: t for i, t in ids(vault.memories).items() if HARMLESS in t}
     before = answers(vault.memories)
     vault.forget(*secrets)
@@ -100,7 +109,8 @@ def test_nothing_finds_what_was_erased_and_the_rest_stays_as_it_was(vault: Vault
     assert vault.found(needles()) == []
 
 
-def test_the_same_files_do_not_bring_it_back(vault: Vault) -> None:
+def test_the_same_files_do_not_bring_it_back(filled: Vault) -> None:
+    vault = filled
     vault.forget(*vault.secrets)
     report = sync(vault.memories, vault.folder, settings=vault.settings)
     assert report.documents["failed"] == 0
@@ -111,7 +121,8 @@ def test_the_same_files_do_not_bring_it_back(vault: Vault) -> None:
     assert vault.found(needles()) == []
 
 
-def test_an_erasure_cannot_be_undone_and_is_done_once(vault: Vault) -> None:
+def test_an_erasure_cannot_be_undone_and_is_done_once(filled: Vault) -> None:
+    vault = filled
     secrets = vault.secrets
     erased = vault.forget(*secrets)
     policy = policy_of(vault.settings, "default")

@@ -71,7 +71,7 @@ def test_two_plans_of_one_instant_are_equal_and_making_them_changes_nothing(
     memories: Memories, world: tuple[Policy, list[Memory], list[Edge]], now: Instant
 ) -> None:
     policy, held, edges = world
-    fill(memories, held, edges)
+    fill(memories, held, edges, is_embedded=False)
     before = all_of(memories, policy.tenant)
     for job in (*NIGHTLY, SweepJob.GC):
         assert planned(memories, job, policy, now).hash == planned(memories, job, policy, now).hash
@@ -84,7 +84,7 @@ def test_once_a_plan_is_applied_nothing_is_left_to_plan(
     memories: Memories, world: tuple[Policy, list[Memory], list[Edge]], now: Instant
 ) -> None:
     policy, held, edges = world
-    fill(memories, held, edges)
+    fill(memories, held, edges, is_embedded=False)
     for job in (*NIGHTLY, SweepJob.GC):
         applied_purely(memories, planned(memories, job, policy, now))
         assert planned(memories, job, policy, now).actions == ()
@@ -98,7 +98,7 @@ def test_a_skipped_sweep_makes_no_difference(
     ends = []
     for nights in (sorted((one, other)), [max(one, other)]):
         policy, held, edges = renamed(world)
-        fill(memories, held, edges)
+        fill(memories, held, edges, is_embedded=False)
         for now in nights:
             swept(memories, policy, now)
         ends.append({i.split("-", 1)[1]: end for i, end in what_stands(memories, policy.tenant).items()})
@@ -113,7 +113,7 @@ def test_real_sweeps_end_as_pure_ones_do(
     ends = []
     for really in (False, True):
         policy, held, edges = renamed(world)
-        fill(memories, held, edges)
+        fill(memories, held, edges, is_embedded=really)
         for now in sorted((one, other)):
             swept(memories, policy, now, really=really)
         ends.append({i.split("-", 1)[1]: end for i, end in what_stands(memories, policy.tenant).items()})
@@ -126,7 +126,7 @@ def test_prune_takes_exactly_what_has_faded_but_the_last_evidence_of_a_document(
     memories: Memories, world: tuple[Policy, list[Memory], list[Edge]], now: Instant
 ) -> None:
     policy, held, edges = world
-    fill(memories, held, edges)
+    fill(memories, held, edges, is_embedded=False)
     taken = {a.memory_id: a for a in planned(memories, SweepJob.PRUNE, policy, now).actions if a.reason == "faded"}
     due = {m.id for m in held if is_due(m, policy, now)}
     assert taken.keys() <= due
@@ -146,7 +146,7 @@ def test_an_answer_key_goes_exactly_when_nothing_live_is_behind_it(
     memories: Memories, world: tuple[Policy, list[Memory], list[Edge]], now: Instant
 ) -> None:
     policy, held, edges = world
-    fill(memories, held, edges)
+    fill(memories, held, edges, is_embedded=False)
     actions = planned(memories, SweepJob.PRUNE, policy, now).actions
     gone = {a.memory_id for a in actions if a.reason == "faded"}
     may_return = {m.id for m in held if m.standing in (*LIVE, Standing.STAGED) and m.id not in gone}
@@ -161,7 +161,7 @@ def test_gc_erases_exactly_what_was_retired_for_the_whole_window(
     memories: Memories, world: tuple[Policy, list[Memory], list[Edge]], now: Instant
 ) -> None:
     policy, held, edges = world
-    fill(memories, held, edges)
+    fill(memories, held, edges, is_embedded=False)
     planned_ids = {a.memory_id for a in planned(memories, SweepJob.GC, policy, now).actions}
     retired = [m for m in held if m.standing is Standing.RETIRED and not m.pinned and not m.contested]
     assert planned_ids == {m.id for m in retired if now - m.updated_at >= policy.rules[m.source_class].restore}

@@ -1,0 +1,172 @@
+"""Sweeps, plans and journals as the command line shows them: to programs as JSON, to people as lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kb_cli import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from governance.plan import Plan
+    from kb.memories import Memories
+    from kb.model import Json
+    from kb.sweeps import Action, Journaled, Sweep
+
+SHOWN = 20  # actions that a person sees; a file or --json has them all
+
+
+def sweep_of(memories: Memories, id_: str, tenant: str) -> Sweep:
+    """Return a tenant's sweep.
+
+    Raises:
+        UnknownSweep: it has none with this id.
+    """
+    from kb.errors import UnknownSweep
+    from kb.sweeps import SweepId
+
+    with memories.ledger.read() as tx:
+        found = tx.sweeps.get(SweepId(id_))
+    if found is None or found.tenant != tenant:
+        raise UnknownSweep(f"there is no sweep {id_} in tenant {tenant}")
+    return found
+
+
+def journal_of(memories: Memories, sweep: Sweep) -> list[Journaled]:
+    """Return a sweep's whole journal."""
+    journal: list[Journaled] = []
+    while True:
+        with memories.ledger.read() as tx:
+            page = tx.sweeps.journal(sweep.id, after=journal[-1].seq if journal else -1)
+        if not page:
+            return journal
+        journal += page
+
+
+def sweep_json(sweep: Sweep) -> dict[str, Json]:
+    """Return a sweep under the stable keys of docs/reference/json.md."""
+    from kb.clock import iso
+
+    return {
+        "sweep_id": sweep.id,
+        "tenant": sweep.tenant,
+        "job": sweep.job.value,
+        "status": sweep.status.value,
+        "actor": sweep.actor,
+        "reason": sweep.reason,
+        "policy": sweep.policy,
+        "plan": sweep.plan,
+        "at": iso(sweep.at),
+        "started_at": iso(sweep.started_at),
+        "finished_at": iso(sweep.finished_at),
+        "counts": dict(sweep.counts),
+        "undoes": sweep.undoes,
+        "undone_by": sweep.undone_by,
+    }
+
+
+def journaled_json(journaled: Journaled) -> dict[str, Json]:
+    """Return an action of a journal under the stable keys of docs/reference/json.md."""
+    from governance.plan import action_json
+    from kb.clock import iso
+
+    return {
+        **action_json(journaled.action),
+        "sweep_id": journaled.sweep_id,
+        "applied_at": iso(journaled.applied_at),
+        "skipped": journaled.skipped or None,
+    }
+
+
+def plan_lines(made: Plan) -> list[str]:
+    """Return a plan for a person: counts, the first actions, what a reader should know."""
+    rows = [(_whom(a), a.kind.value, a.reason, _detail(a)) for a in made.actions]
+    return [
+        f"{made.job.value} of tenant {made.tenant} would do: {counted(made.counts) or 'nothing'}",
+        *(render.table(("memory", "action", "reason", ""), rows[:SHOWN]) if rows else []),
+        *_more(len(rows), "`kb govern plan JOB > plan.json` has them all"),
+        *(f"note: {note}" for note in made.notes),
+    ]
+
+
+def show(sweep: Sweep, journal: Sequence[Journaled], *, as_json: bool) -> None:
+    """Print a sweep with its journal."""
+    if as_json:
+        render.emit_json({**sweep_json(sweep), "actions": [journaled_json(j) for j in journal]})
+    else:
+        render.say(*_head(sweep), *_journal_lines(journal))
+
+
+def history_lines(sweeps: Sequence[Sweep]) -> list[str]:
+    """Return sweeps for a person, a line each."""
+    from kb.clock import iso
+
+    if not sweeps:
+        return ["no sweep has changed anything yet"]
+    rows = [
+        (s.id, iso(s.started_at), s.job.value, s.status.value, s.actor, counted(s.counts), _about(s)) for s in sweeps
+    ]
+    return render.table(("sweep", "began", "job", "status", "by", "actions", ""), rows)
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts in words; "" for nothing."""
+    return ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
+
+
+def _head(sweep: Sweep) -> list[str]:
+    from kb.clock import iso
+    from kb.sweeps import SweepStatus
+
+    facts = [
+        ("done", counted(sweep.counts) or "nothing"),
+        ("by", f"{sweep.actor}: “{sweep.reason}”" if sweep.reason else sweep.actor),
+        ("began", f"{iso(sweep.started_at)}, ended {iso(sweep.finished_at) or '-'}, under policy {sweep.policy}"),
+        ("undoes", sweep.undoes or ""),
+        ("undone by", sweep.undone_by or ""),
+    ]
+    head = [f"{sweep.job.value} {sweep.id}: {sweep.status.value}", *(f"  {k:11}{v}" for k, v in facts if v)]
+    is_final = sweep.status is not SweepStatus.DONE or sweep.counts.get("erase")
+    return head if is_final else [*head, f"  undo:      kb govern undo {sweep.id}"]
+
+
+def _journal_lines(journal: Sequence[Journaled]) -> list[str]:
+    if not journal:
+        return []
+    rows = [(_whom(j.action), j.action.kind.value, j.action.reason, _result(j), _detail(j.action)) for j in journal]
+    head = ("memory", "action", "reason", "result", "")
+    return ["", *render.table(head, rows[:SHOWN]), *_more(len(rows), "--json has them all")]
+
+
+def _result(journaled: Journaled) -> str:
+    if journaled.skipped:
+        return f"skipped: {journaled.skipped}"
+    return "waits" if journaled.applied_at is None else "done"
+
+
+def _whom(action: Action) -> str:
+    return action.memory_id or str(action.detail.get("doc_id") or "-")
+
+
+def _detail(action: Action) -> str:
+    """Return the part of a detail that tells a person most."""
+    match action.detail:
+        case {"note": str(note)}:
+            return f"“{note}”"
+        case {"effective": float(effective)}:
+            return f"confidence {effective:.3f}"
+        case {"other": str(other)}:
+            return f"against {other}"
+        case {"said": str(said)}:
+            return said
+        case _:
+            return ""
+
+
+def _about(sweep: Sweep) -> str:
+    return f"undoes {sweep.undoes}" if sweep.undoes else render.excerpt(sweep.reason, 50)
+
+
+def _more(number: int, where: str) -> list[str]:
+    return [f"… and {number - SHOWN:,} more; {where}"] if number > SHOWN else []

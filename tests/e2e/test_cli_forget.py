@@ -1,0 +1,72 @@
+"""Erasing as users of the command line meet it: refused, looked at, done with consent, never again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.erasing import files, spellings
+from tests.shell import Shell
+from tests.stores import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ENGLISH = "The Halcyon vault opens with the phrase marigold-otter-seven every Tuesday."
+CHINESE = "青鸾库房的备用口令是紫檀渡口三百二十七号。"
+WORDS = ("marigold-otter-seven", "Halcyon", "青鸾", "紫檀渡口")
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Iterator[Shell]:
+    home = tmp_path_factory.mktemp("forgetting")
+    with Shell(home, model_cache, {"KB_ASK__GRADE_CACHE": "sqlite", "KB_ASK__CHECKPOINTER": "sqlite"}) as shell:
+        yield shell
+
+
+def places(kb: Shell) -> list[str]:
+    held = {str(path): path.read_bytes() for path in files(kb.home / "data")}
+    return sorted(p for p, data in held.items() for w in WORDS for s in spellings(w).values() if s in data)
+
+
+def test_a_secret_is_erased_with_consent_and_for_good(kb: Shell) -> None:
+    write(
+        kb.home / "docs", vault_md=f"# Vault\n\n{ENGLISH}\n\n{CHINESE}\n", bridge_md="# Bridge\n\nIt opens at noon.\n"
+    )
+    kb.json("ingest", "docs")
+    answer = kb.json("ask", "With which phrase does the Halcyon vault open?")
+    (hit, *_) = kb.json("search", "the phrase of the vault")["hits"]
+    named = ("memory", "forget", hit["id"])
+
+    assert kb.json(*named, code=5)["error"]["type"] == "Refused"
+    assert "--erase" in kb.run(*named).err
+    plan = kb.json(*named, "--erase", "--plan")
+    assert plan["plan"] is True
+    assert [a["id"] for a in plan["answers"]] == [answer["answer_id"]]
+    refused = kb.run(*named, "--erase")
+    assert (refused.code, "1 rest on it and go" in refused.out, "--yes" in refused.err) == (5, True, True)
+    assert kb.json(*named, "--erase", "--yes", "--role", "agent", code=5)["error"]["message"].startswith("agent")
+    assert places(kb)
+
+    done = kb.json(*named, "--erase", "--yes", "--by", "ada", "--reason", "request 17")
+    assert (done["complete"], done["index_rows"], any(done["left"].values())) == (True, 0, False)
+    assert [m["id"] for m in done["memories"]] == [hit["id"]]
+    assert places(kb) == []
+    assert kb.json("search", "the phrase of the vault")["hits"][0]["id"] != hit["id"]
+    assert kb.run("memory", "get", hit["id"]).code == 2
+    assert kb.run("trace", answer["answer_id"]).code == 2
+    again = kb.run(*named, "--erase", "--yes")
+    assert (again.code, "erased before" in again.out) == (0, True)
+    undo = kb.run("govern", "undo", done["sweep_id"])
+    assert (undo.code, "cannot be undone" in undo.err) == (5, True)
+    assert kb.json("ingest", "docs")["documents"]["failed"] == 0
+    assert places(kb) == []
+
+
+def test_a_source_or_ids_must_be_named_and_known(kb: Shell) -> None:
+    assert kb.run("memory", "forget", "--erase").code == 2
+    assert kb.run("memory", "forget", "0" * 32, "--source", "docs", "--erase").code == 2
+    assert kb.run("memory", "forget", "0" * 32, "--erase", "--yes").code == 2
+    assert kb.run("memory", "forget", "--source", "nowhere", "--erase", "--yes").code == 2

@@ -1,0 +1,50 @@
+"""Who quotes what was erased, and by which pieces it is known again."""
+
+from __future__ import annotations
+
+from kb.erased import Words, numbers_of, pieces, spoken_by, strings, telling_sentences, without_others
+
+ENGLISH = "The vault opens with a phrase of three words. Its key hangs behind the copper astrolabe."
+CHINESE = "库房的备用口令是紫檀渡口三百二十七号。管理员把备用钥匙藏在琉璃灯座下面。"
+
+
+def test_a_sentence_is_found_whatever_stands_around_it() -> None:
+    words = Words([ENGLISH, CHINESE])
+    assert words.quoted_in("He said: “its  KEY hangs behind the copper astrolabe” [1].")
+    assert words.quoted_in("据记载：管理员把备用钥匙藏在琉璃灯座下面！")
+    assert words.quoted_in(ENGLISH)
+
+
+def test_words_that_are_only_alike_are_no_quote() -> None:
+    words = Words([ENGLISH, CHINESE])
+    assert not words.quoted_in("The copper astrolabe hangs behind its key.")
+    assert not words.quoted_in("The vault opens with a phrase of four words.")
+    assert not words.quoted_in("管理员在琉璃灯座下面。")
+    assert not words.quoted_in("")
+
+
+def test_a_short_note_is_looked_for_as_a_whole_and_a_single_word_never() -> None:
+    assert Words(["PIN 4711"]).quoted_in("the pin: 4711, as before")
+    assert not Words(["PIN 4711"]).quoted_in("the pin 47110")
+    assert not Words(["Yes"])
+    assert not Words([])
+
+
+def test_pieces_are_the_whole_its_paragraphs_and_its_sentences() -> None:
+    first, second = ENGLISH.split(". ")
+    assert pieces(f"{ENGLISH}\n\nSee below.") == (f"{ENGLISH}\n\nSee below.", ENGLISH, f"{first}.", second)
+    assert telling_sentences(CHINESE) == tuple(f"{s}。" for s in CHINESE.split("。") if s)
+
+
+def test_what_others_say_leaves_no_mark() -> None:
+    first, second = ENGLISH.split(". ")
+    assert without_others(ENGLISH, "") == [0, 1, 2]
+    assert without_others(ENGLISH, spoken_by([f"They say that {second.lower()}"])) == [0, 1]
+    assert without_others(ENGLISH, spoken_by([ENGLISH])) == []
+    assert without_others(ENGLISH, spoken_by([first, second])) == [0]
+
+
+def test_a_report_keeps_what_it_counted() -> None:
+    report = {"documents": {"failed": 1, "by": "ada"}, "failures": [{"message": ENGLISH}], "seconds": 2.5}
+    assert numbers_of(report) == {"documents": {"failed": 1}, "seconds": 2.5}
+    assert list(strings(report)) == ["documents", "failed", "by", "ada", "failures", "message", ENGLISH, "seconds"]
