@@ -69,7 +69,7 @@ class Turns:
             if held is not None:
                 await self._threads.call(held.__exit__, None, None, None)
 
-    async def _won(self, name: str) -> AbstractContextManager[None] | None:
+    async def _won(self, name: str) -> AbstractContextManager[object] | None:
         """Return the lock once it is ours; None where the ledger cannot be asked, which delays no answer."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
@@ -92,7 +92,7 @@ class Turns:
                 return held
 
 
-def _let_go(held: AbstractContextManager[None], entered: asyncio.Future[None]) -> None:
+def _let_go(held: AbstractContextManager[object], entered: asyncio.Future[None]) -> None:
     """Free a lock that was won after nobody waited for it any more."""
     if not entered.cancelled() and entered.exception() is None:
         held.__exit__(None, None, None)

@@ -97,11 +97,14 @@ class Reach:
 
 @dataclass(slots=True, kw_only=True)
 class _Chosen:
-    """What goes, while it is being found."""
+    """What goes, while it is being found; what was written from it or says the same; and its words."""
 
     ids: set[str]
     answers: set[str]
     documents: set[str]
+    derived: list[Member] = field(default_factory=list)
+    copies: list[Other] = field(default_factory=list)
+    words: Words = field(default_factory=lambda: Words(()))
 
 
 def surveyed(memories: Memories, wanted: Wanted, policy: Policy, now: Instant) -> Reach:
@@ -176,31 +179,20 @@ def named(selection: Selection) -> str:
 def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Reach:
     tenant = policy.tenant
     chosen = _chosen(tx, tenant, wanted)
-    derived = _derived(tx, tenant, chosen)
-    if wanted.with_derived:
-        chosen.ids.update(m.id for m in derived)
-        derived = []
-    words = _words(tx, chosen.ids)
-    copies = _copies(tx, tenant, chosen.ids, words)
-    if wanted.with_copies and copies:
-        chosen.ids.update(o.id for o in copies)
-        words = _words(tx, chosen.ids)
-        copies = _copies(tx, tenant, chosen.ids, words)
     members = tx.descent.members(tenant, chosen.ids)
     documents = _whole(tx, tenant, chosen, members)
-    answers = _answers(tx, tenant, chosen, words)
+    answers = _answers(tx, tenant, chosen)
     keys = tx.erasure.keys_only_to(answers)
     own = tx.descent.answers(tenant, answers)
     hashes = tx.erasing.own_hashes([*chosen.ids, *keys])
-    others = [m for m in tx.descent.members(tenant, [o.id for o in copies]).values() if m.id not in chosen.ids]
     graded: list[Json] = [*tx.erasing.graded_for(answers)]
     actions = [
         *([_bare({GRADED: graded})] if graded else []),
         *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
-        *_memory_actions(tx, members, spoken_by(o.text for o in copies)),
+        *_memory_actions(tx, members, spoken_by(o.text for o in chosen.copies)),
         *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),
         *(_bare({DOCUMENT: id_}) for id_ in documents),
-        *_remarks(tx, tenant, words, set(documents.values()), chosen.ids),
+        *_remarks(tx, tenant, chosen.words, set(documents.values()), chosen.ids),
         *([_bare({NAME: named(wanted.selection)})] if wanted.selection.source else []),
     ]
     return Reach(
@@ -210,12 +202,12 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
         answers=own,
         other_answers=sorted(set(answers) - {a.id for a in own}),
         keys=keys,
-        derived=[m for m in derived if m.id not in chosen.ids],
-        copies=others,
+        derived=[m for m in chosen.derived if m.id not in chosen.ids],
+        copies=list(tx.descent.members(tenant, [o.id for o in chosen.copies]).values()),
         roots=sorted({d.root for d in tx.descent.documents(tenant, _doc_ids(members)).values()}),
         hashes=hashes,
         counts={**tx.erasing.counts([*chosen.ids, *keys], documents, hashes), "answers": len(answers)},
-        words=words,
+        words=chosen.words,
     )
 
 
@@ -223,7 +215,15 @@ def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
     picked = selected(tx, tenant, wanted.selection)
     whole = set(picked.versions) if wanted.selection.source else set[DocumentId]()
     staged = {m.id for m in tx.descent.of_documents(tenant, whole)}
-    return _Chosen(ids={*picked.memories, *staged}, answers=set(picked.answers), documents={*whole})
+    chosen = _Chosen(ids={*picked.memories, *staged}, answers=set(picked.answers), documents={*whole})
+    chosen.derived = _derived(tx, tenant, chosen)
+    if wanted.with_derived:
+        chosen.ids.update(m.id for m in chosen.derived)
+    _look_for_copies(tx, tenant, chosen)
+    if wanted.with_copies and chosen.copies:
+        chosen.ids.update(o.id for o in chosen.copies)
+        _look_for_copies(tx, tenant, chosen)
+    return chosen
 
 
 def _derived(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[Member]:
@@ -233,16 +233,11 @@ def _derived(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[Member]:
     return [m for m in tx.descent.members(tenant, below).values() if m.kind is not Kind.ANSWER]
 
 
-def _words(tx: LedgerTx, ids: Collection[str]) -> Words:
-    found = tx.memories.get(map(MemoryId, sorted(ids)))
-    return Words(m.text for m in found.values() if m.kind is not Kind.ANSWER)
-
-
-def _copies(tx: LedgerTx, tenant: str, ids: Collection[str], words: Words) -> list[Other]:
-    if not words:
-        return []
-    others = (o for o in tx.erasing.others(tenant) if o.id not in ids and o.kind is not Kind.ANSWER)
-    return [o for o in others if words.quoted_in(o.text)]
+def _look_for_copies(tx: LedgerTx, tenant: str, chosen: _Chosen) -> None:
+    found = tx.memories.get(map(MemoryId, sorted(chosen.ids)))
+    chosen.words = words = Words(m.text for m in found.values() if m.kind is not Kind.ANSWER)
+    others = (o for o in tx.erasing.others(tenant) if o.id not in chosen.ids and o.kind is not Kind.ANSWER)
+    chosen.copies = [o for o in others if words.quoted_in(o.text)] if words else []
 
 
 def _whole(tx: LedgerTx, tenant: str, chosen: _Chosen, members: Mapping[MemoryId, Member]) -> dict[DocumentId, str]:
@@ -257,9 +252,9 @@ def _doc_ids(members: Mapping[MemoryId, Member]) -> set[DocumentId]:
     return {m.doc_id for m in members.values() if m.doc_id is not None}
 
 
-def _answers(tx: LedgerTx, tenant: str, chosen: _Chosen, words: Words) -> list[str]:
+def _answers(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[str]:
     """Return the answers that go: those that rest on it or say it, and turns that took words over from these."""
-    found = {*tx.erasure.resting_on(chosen.ids), *chosen.answers, *_quoting(tx, tenant, words)}
+    found = {*tx.erasure.resting_on(chosen.ids), *chosen.answers, *_quoting(tx, tenant, chosen.words)}
     return sorted({*found, *tx.erasing.follow_ups(found)})
 
 

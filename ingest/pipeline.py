@@ -308,15 +308,16 @@ class Sync:
         policies, gate = self._memories.policies, self._memories.gate
         ours = [row for row in self._trust() if row.source in kept]
         due = [r.id for r in ours if is_renewal_due(trust_of(r), gate, now, policies[r.source_class].half_life)]
-        renewed = store.renew(due, now)
+        faded = [row.id for row in self._trust(Standing.RETIRED) if row.source in kept]
+        renewed = store.renew([*due, *faded], now)
         self._report.memories["renewed"] += renewed
-        self._report.memories["unchanged"] += len(ours) - renewed
+        self._report.memories["unchanged"] += max(0, len(ours) - renewed)
         leaving = (leaves_gate_at(trust_of(r), gate, policies[r.source_class].half_life) for r in self._trust())
         self._report.leaves_gate_at = min((t for t in leaving if t > now), default=None)
 
-    def _trust(self) -> list[TrustRow]:
+    def _trust(self, standing: Standing = Standing.ACTIVE) -> list[TrustRow]:
         with self._ledger.read() as tx:
-            return list(tx.memories.trust_columns(self._options.tenant, (Standing.ACTIVE,), root=self._target.name))
+            return list(tx.memories.trust_columns(self._options.tenant, (standing,), root=self._target.name))
 
     def _preparer(self, stack: ExitStack) -> Preparer:
         return Preparer(

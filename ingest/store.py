@@ -15,6 +15,7 @@ from ingest.version import due_for_renewal, ended
 from kb.errors import StaleRevision
 from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import FOREVER, Standing
+from kb.sweeps import ActionKind
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Store:
         if not ids:
             return 0
         with self._ledger.write() as tx:
-            memories = list(tx.memories.get(ids).values())
+            memories = [m for m in tx.memories.get(ids).values() if _may_be_renewed(tx, m)]
             due = due_for_renewal(memories, self._memories.policies, self._memories.gate, now)
             tx.memories.replace(due)
             tx.outbox.mark([m.id for m in due], now)
@@ -192,6 +193,15 @@ class Store:
             left = [m for m in tx.memories.get(tx.memories.staged()).values() if m.doc_id in ours]
             _unstage(tx, left, now)
         return len(left)
+
+
+def _may_be_renewed(tx: LedgerTx, memory: Memory) -> bool:
+    """Return whether a source that still holds a passage renews it; not what was pruned while it was quarantined."""
+    if memory.standing is not Standing.RETIRED:
+        return True
+    done = [j for j in tx.sweeps.of_memory(memory.id) if j.applied_at is not None and not j.skipped]
+    retired = [j for j in done if j.action.kind is ActionKind.RETIRE]
+    return bool(retired) and retired[-1].action.detail.get("was") == Standing.ACTIVE.value
 
 
 def _unstage(tx: LedgerTx, left: Sequence[Memory], now: Instant) -> None:

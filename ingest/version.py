@@ -225,11 +225,17 @@ def _trust(old: Memory, fresh: Trust, rules: Rules, now: Instant, *, returns: bo
 def due_for_renewal(
     memories: Sequence[Memory], policies: Mapping[SourceClass, TrustPolicy], gate: float, now: Instant
 ) -> list[Memory]:
-    """Return, with their next rev, the active memories of unchanged documents whose time to the gate is half gone."""
+    """Return, with their next rev, the active memories of unchanged documents whose time to the gate is half gone.
+
+    What faded away while nobody synced, and is still part of its document, comes back: its source still holds it.
+    """
     due = []
     for memory in memories:
         half_life = policies[memory.source_class].half_life
-        if memory.standing is Standing.ACTIVE and is_renewal_due(memory.trust, gate, now, half_life):
+        is_faded = memory.standing is Standing.RETIRED and memory.valid_to == FOREVER
+        is_due = memory.standing is Standing.ACTIVE and is_renewal_due(memory.trust, gate, now, half_life)
+        if is_faded or is_due:
             trust = renewed(memory.trust, now, half_life)
-            due.append(replace(memory, trust=trust, updated_at=now, rev=memory.rev + 1))
+            back = replace(memory, standing=Standing.ACTIVE, standing_reason="") if is_faded else memory
+            due.append(replace(back, trust=trust, updated_at=now, rev=memory.rev + 1))
     return due

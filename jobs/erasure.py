@@ -7,7 +7,7 @@ a process died, and everything may be done twice. Only when nothing is left to p
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from kb.model import MemoryId
 from kb.sweeps import SweepStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from crag_runtime.ports import GradeCache
     from governance.actor import Actor
@@ -134,10 +134,7 @@ def forget(
             return done
         consent(reach)
         done.problems.clear()  # what could not be finished before is tried again below
-        with ExitStack() as stack:
-            for root in reach.roots:
-                lock = memories.ledger.lock(f"ingest-{policy.tenant}-{root}", wait_seconds=LOCK_WAIT_S)
-                stack.enter_context(lock)
+        with _unsynced(memories, policy.tenant, reach.roots):
             done.reach = _erased(memories, wanted, done, policy=policy, actor=actor, reason=reason)
         _finished_all(memories, settings, done, caches)
         done.left = read_back(memories, done.reach)
@@ -155,6 +152,16 @@ def finish(context: JobContext, memories: Memories, tally: Tally) -> None:
     tally.counts["erasures_finished"] += len(resumed)
     if done.problems:
         raise DependencyError("an erasure is not finished: " + "; ".join(done.problems), hint="gc tries again")
+
+
+@contextmanager
+def _unsynced(memories: Memories, tenant: str, roots: Sequence[str]) -> Iterator[None]:
+    """Hold off syncs of sources: one that has read a file already would write what is erased meanwhile."""
+    with ExitStack() as stack:
+        for root in sorted(roots):
+            lock = memories.ledger.lock(f"ingest-{tenant}-{root}", wait_seconds=LOCK_WAIT_S)
+            stack.enter_context(lock)
+        yield
 
 
 def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy, actor: Actor, reason: str) -> Reach:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from kb.model import Instant
     from kb.settings import Settings
 
+ROUNDS = 100  # sweeps of one decay job: a stable store is rewritten in part every night, and the cap is of one sweep
+CHECKED = "policy_checked:"  # and the tenant: hash of the policy that was found safe
+
 
 def decay(context: JobContext, memories: Memories, tally: Tally) -> None:
     """Write the decayed confidence where other readers see too much."""
@@ -67,9 +70,31 @@ def _sweep_tenant(context: JobContext, memories: Memories, tally: Tally, job: Sw
         tally.planned(plan_of(memories, settings, job, policy, clock.now()))
         return
     _resume(context, memories, tally, policy)
-    if not tally.is_stopped:
+    if tally.is_stopped:
+        return
+    _ensure_checked(memories, policy, clock.now())
+    for _ in range(ROUNDS if job is SweepJob.DECAY else 1):
         plan = plan_of(memories, settings, job, policy, clock.now(), may_ask=True)
-        _apply(context, memories, tally, plan, policy=policy)
+        if not _apply(context, memories, tally, plan, policy=policy) or not plan.left:
+            return
+
+
+def _ensure_checked(memories: Memories, policy: Policy, now: Instant) -> None:
+    """Refuse a policy that would empty the tenant, the first time that a sweep is to follow it.
+
+    Raises:
+        UnsafePolicy: it would; nothing has been done.
+    """
+    from governance.check import ensure_safe  # noqa: PLC0415 - import what is used
+
+    key = f"{CHECKED}{policy.tenant}"
+    with memories.ledger.read() as tx:
+        known = tx.meta.get(key)
+    if known == policy.hash:
+        return
+    ensure_safe(memories, policy, now)
+    with memories.ledger.write() as tx:
+        tx.meta.set(key, policy.hash)
 
 
 def plan_of(
@@ -121,12 +146,13 @@ def _resume(context: JobContext, memories: Memories, tally: Tally, policy: Polic
         tally.is_stopped = tally.is_stopped or sweep.status is SweepStatus.RUNNING
 
 
-def _apply(context: JobContext, memories: Memories, tally: Tally, plan: Plan, *, policy: Policy) -> None:
+def _apply(context: JobContext, memories: Memories, tally: Tally, plan: Plan, *, policy: Policy) -> bool:
+    """Apply a plan; return whether it was done to its end, and there was something to do."""
     from governance.sweep import apply  # noqa: PLC0415 - import what is used
 
     if not plan.actions:
         tally.planned(plan)  # its notes
-        return
+        return False
     sweep = apply(
         memories,
         plan,
@@ -138,4 +164,6 @@ def _apply(context: JobContext, memories: Memories, tally: Tally, plan: Plan, *,
         advance=context.advance,
     )
     tally.swept(plan, sweep)
-    tally.is_stopped = tally.is_stopped or sweep.status is SweepStatus.RUNNING
+    is_cut = sweep.status is SweepStatus.RUNNING
+    tally.is_stopped = tally.is_stopped or is_cut
+    return not is_cut

@@ -35,17 +35,19 @@ class Done:
 class Shell:
     """Runs `kb` in `home`. A context: the process and the store's server end with it.
 
-    In the lasting process it is the instant `at` (epoch milliseconds), until that is set to another; None: now.
+    In the lasting process it is the instant `at` (epoch milliseconds), until that is set to another; None: now. A warm
+    one holds the embedder's tokenizer, which saves a second of every command that embeds.
     """
 
     home: Path
     cache: Path
     settings: dict[str, str] = field(default_factory=dict)
     at: int | None = None
+    is_warm: bool = False
 
     def __enter__(self) -> Self:
         self._loop = subprocess.Popen(
-            LOOP,
+            [*LOOP, *(["--warm"] if self.is_warm else [])],
             cwd=self.home,
             env=self.environment,
             stdin=subprocess.PIPE,

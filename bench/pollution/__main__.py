@@ -52,9 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             for cell in grid(given.only, conditions, is_stressed=given.stress)
             for seed in range(given.seeds)
         }
-        for (name, _), running in cells.items():
+        for (name, seed), running in cells.items():
             runs.setdefault(name, []).append(running.result())
-            print(f"{len(runs)} of {len(cells) // given.seeds}: {name}", file=sys.stderr, flush=True)
+            if seed == given.seeds - 1:
+                print(f"{len(runs)} of {len(cells) // given.seeds}: {name}", file=sys.stderr, flush=True)
+                _written(given, config, facts, runs)  # what is done is kept, whatever comes
     result = _written(given, config, facts, runs)
     _show(result)
     if given.plot:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.pollution.outside import statement
 from bench.pollution.reader import read, read_first
-from bench.pollution.roster import NAMES, maker
+from bench.pollution.roster import FIRST, NAMES, maker
 from bench.pollution.simulate import simulate
 from bench.vectors import Vectors
 from kb.log import configure
@@ -59,19 +59,20 @@ def warmed(facts: Sequence[Fact]) -> None:
 def grid(only: Sequence[str] | None, conditions: Conditions, *, is_stressed: bool = False) -> list[Cell]:
     """Return every cell: each policy as it is, and some of them under other conditions."""
     wanted = list(only or NAMES)
-    cells = [Cell(name=name, policy=name, conditions=conditions) for name in wanted]
+    alone = [Cell(name=name, policy=name, conditions=conditions) for name in wanted]
     null = replace(conditions, is_null=True)
+    cells = alone[: len(FIRST)]  # what most is said about comes first
     for name in ("plain", "governed"):
         if name in wanted:
             cells.append(Cell(name=f"null/{name}", policy=name, conditions=null))
             cells.append(Cell(name=f"permuted/{name}", policy=name, conditions=conditions, is_permuted=True))
-    for name in ("append", "article", "governed"):
+    for name in ("append", "governed"):
         if name in wanted:
             cells += [
                 Cell(name=f"{how}/{name}", policy=name, conditions=conditions, rollback=how)
                 for how in ("docs", "lineage")
             ]
-    return [*cells, *(_stress(wanted, conditions) if is_stressed else [])]
+    return [*cells, *alone[len(FIRST) :], *(_stress(wanted, conditions) if is_stressed else [])]
 
 
 def _stress(wanted: Sequence[str], conditions: Conditions) -> list[Cell]:

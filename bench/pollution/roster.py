@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from bench.pollution.governed import Governed, Parts
 from bench.pollution.policies import POOL, Habits, K, Shown, Ungoverned
-from bench.pollution.shelf import BEGIN, TENANT
+from bench.pollution.shelf import TENANT
 from kb.search import SearchRequest
-from kb.trust import DAY_MS
 
 if TYPE_CHECKING:
     import random
@@ -28,13 +27,13 @@ ARTICLE = "article"
 
 HABITS: Mapping[str, Habits] = {
     "plain": Habits(),
-    "half_life": Habits(half_life=HALF_LIFE),
     "append": Habits(keeps_echoes=True),
+    "half_life": Habits(half_life=HALF_LIFE),
     "ttl": Habits(keeps_echoes=True, ttl=30),
-    "recency": Habits(keeps_echoes=True, half_life=HALF_LIFE),
-    "recency_delete": Habits(keeps_echoes=True, half_life=HALF_LIFE, deletes_on_negative=True),
     ARTICLE: Habits(keeps_echoes=True, is_article=True),
     "random_checks": Habits(random_checks=CHECK_BUDGET),
+    "recency": Habits(keeps_echoes=True, half_life=HALF_LIFE),
+    "recency_delete": Habits(keeps_echoes=True, half_life=HALF_LIFE, deletes_on_negative=True),
 }
 PARTS: Mapping[str, Parts] = {
     "governed": Parts(),
@@ -48,7 +47,8 @@ PARTS: Mapping[str, Parts] = {
     "no_information": Parts(checks=False, feedback=False),
 }
 ORACLE = "oracle"
-NAMES = (*HABITS, *PARTS, ORACLE)
+FIRST = ("plain", "governed", "append", "half_life", "ttl", ARTICLE, "echo_as_evidence", "no_information")
+NAMES = (*FIRST, *(n for n in (*HABITS, *PARTS, ORACLE) if n not in FIRST))
 
 
 @dataclass(slots=True)
@@ -81,8 +81,3 @@ def maker(name: str) -> Make:
     if name == ORACLE:
         return lambda memories, _, outside, draw: Oracle(memories, Habits(), outside.statement, draw, outside=outside)
     raise KeyError(name)
-
-
-def day_at(instant: int) -> int:
-    """Return the day of an instant of a run."""
-    return (instant - BEGIN) // DAY_MS

@@ -49,7 +49,18 @@ def _collected(writer: Writer, memory: Memory | None) -> str:
         return memory.standing.value
     writer.tx.contradictions.remove([memory.id])
     writer.remove_memory(memory)
+    if memory.doc_id is not None:
+        _read_again(writer, memory.doc_id, memory.id)
     return ""
+
+
+def _read_again(writer: Writer, doc_id: DocumentId, lost: MemoryId) -> None:
+    """Let the next sync read a document anew that still lists a passage which is gone: its file may hold it still."""
+    document = writer.tx.documents.get(doc_id)
+    if document is None or lost not in document.memory_ids or not document.fingerprint.raw:
+        return
+    unread = replace(document.fingerprint, raw="", content="")
+    writer.put_document(document, replace(document, fingerprint=unread, size=0, mtime_ns=0))
 
 
 def _forgotten(writer: Writer, memory: Memory, left: Sequence[int] | None) -> None:

@@ -143,12 +143,12 @@ class Erasure:
 
     def remove_document(self, doc_id: DocumentId, tenant: str, source: str) -> None:
         """Delete a document's row, its versions, their images, and the failures at its address."""
-        own, of_version = checked_key(doc_id, "doc_id"), f"{doc_id}{SEPARATOR}%"
+        own = checked_key(doc_id, "doc_id")
         self._connection.execute(sa.delete(versions).where(versions.c.doc_id == own))
         self._connection.execute(sa.delete(documents).where(documents.c.id == own))
         self._connection.execute(sa.delete(failures).where(failures.c.tenant == tenant, failures.c.source == source))
         kinds = (ImageKind.DOCUMENT.value, ImageKind.VERSION.value)
-        named = sa.or_(images.c.key == own, images.c.key.like(of_version))
+        named = sa.or_(images.c.key == own, _begins_with(own))
         self._connection.execute(sa.delete(images).where(images.c.kind.in_(kinds), named))
 
     def is_elsewhere(self, tenant: str, hash_: str, but: DocumentId) -> bool:
@@ -163,9 +163,9 @@ class Erasure:
             sa.update(actions).where(actions.c.memory_id == own, actions.c.applied_at.is_not(None)).values(detail={})
         )
         is_row = sa.and_(images.c.kind == ImageKind.MEMORY.value, images.c.key == own)
-        parts = sa.or_(images.c.key.like(f"{own}{SEPARATOR}%"), images.c.key.like(f"%{SEPARATOR}{own}{SEPARATOR}%"))
         kinds = (ImageKind.EVIDENCE.value, ImageKind.CONTRADICTION.value)
-        self._connection.execute(sa.delete(images).where(sa.or_(is_row, sa.and_(images.c.kind.in_(kinds), parts))))
+        is_about = sa.and_(images.c.kind.in_(kinds), _begins_with(own))
+        self._connection.execute(sa.delete(images).where(sa.or_(is_row, is_about)))
 
     def begin(self, sweep_id: SweepId, tenant: str) -> None:
         """Note that an erasure has begun and is to be finished, in the transaction that takes its first row."""
@@ -233,12 +233,16 @@ class Erasure:
             self._connection.execute(sa.update(actions).where(at).values(detail=named))
 
     def _redact_images(self, marks: Mapping[str, str]) -> None:
-        """Take erased ids off the lists in images of documents."""
-        i = images.c
+        """Take erased ids off the lists in images of documents; images of what contradicted them go."""
+        i, blank = images.c, sa.literal(" ")
         text = sa.func.coalesce(sa.cast(i.before, sa.Text), "") + sa.func.coalesce(sa.cast(i.after, sa.Text), "")
-        query = sa.select(i.sweep_id, i.seq, i.number, text).where(i.kind == ImageKind.DOCUMENT.value)
-        for sweep_id, seq, number, _ in self._naming(query, marks):
+        kinds = (ImageKind.DOCUMENT.value, ImageKind.CONTRADICTION.value)
+        query = sa.select(i.sweep_id, i.seq, i.number, i.kind, i.key + blank + text).where(i.kind.in_(kinds))
+        for sweep_id, seq, number, kind, _ in self._naming(query, marks):
             at = sa.and_(i.sweep_id == sweep_id, i.seq == seq, i.number == number)
+            if kind == ImageKind.CONTRADICTION.value:
+                self._connection.execute(sa.delete(images).where(at))
+                continue
             before, after = self._connection.execute(sa.select(i.before, i.after).where(at)).one()
             left = {"before": _unlisted(before, marks), "after": _unlisted(after, marks)}
             self._connection.execute(sa.update(images).where(at).values(left))
@@ -253,6 +257,11 @@ class Erasure:
         for part in chunks(checked_keys(sorted(set(ids)), "id")):
             found.update(self._connection.execute(query, {"ids": part}).scalars())
         return sorted(found)
+
+
+def _begins_with(id_: str) -> sa.ColumnElement[bool]:
+    """Return whether an image's key has more parts and this is the first: a range, which an index serves."""
+    return sa.and_(images.c.key >= f"{id_}{SEPARATOR}", images.c.key < f"{id_}{chr(ord(SEPARATOR) + 1)}")
 
 
 def _renamed(value: Json, marks: Mapping[str, str]) -> Json:

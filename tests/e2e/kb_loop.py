@@ -2,7 +2,8 @@
 
 Reads a JSON object a line: arguments, environment, stdin, at; writes one: code, out, err. `at` is what the process's
 clock shows (epoch milliseconds; null: the machine's), so that a story of months takes seconds. Only this machine can be
-reached: a connection to anywhere else is refused inside the process.
+reached: a connection to anywhere else is refused inside the process. With `--warm` what every command would load anew,
+and let go of, is loaded once.
 """
 
 from __future__ import annotations
@@ -55,7 +56,18 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
 
 
+def warm() -> object:
+    """Return the default embedder with its tokenizer, which commands share as long as somebody holds it."""
+    from kb.embedders.local import LocalEmbedder  # noqa: PLC0415 - a second that only those pay who asked for it
+    from kb.settings import load_settings  # noqa: PLC0415 - likewise
+
+    embedder = LocalEmbedder.open(load_settings().cache_dir)
+    embedder.count_tokens(["warm"])
+    return embedder
+
+
 if __name__ == "__main__":
+    held = warm() if sys.argv[1:] == ["--warm"] else None
     socket.socket.connect = _local_only  # type: ignore[assignment,method-assign]
     for line in iter(sys.__stdin__.readline, ""):  # type: ignore[union-attr]
         sys.__stdout__.write(json.dumps(run(json.loads(line))) + "\n")  # type: ignore[union-attr]
