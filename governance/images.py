@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from kb.history import AnswerId, EvidenceEvent, EvidenceKind
 from kb.model import DocumentId, Fingerprint, MemoryId, Standing
-from kb.sweeps import Contradiction, SweepId, Tombstone, TombstoneKind
+from kb.sweeps import Contradiction, ImageKind, SweepId, Tombstone, TombstoneKind
 from kb.trust import SHOWN_LEVELS, shown_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from kb.model import Document, Instant, Json, Memory
-    from kb.sweeps import Image, ImageKind
+    from kb.sweeps import Image
 
 Columns = dict[str, "Json"]
 
@@ -242,7 +242,8 @@ def put_back(
 ) -> tuple[dict[tuple[ImageKind, str], Mapping[str, Json] | None], list[str]]:
     """Return how rows should stand so that changes are undone, and the keys of rows that have changed since.
 
-    A row that stands already as it stood before, by whatever way, needs nothing and overwrites nothing.
+    A row that stands already as it stood before, by whatever way, needs nothing and overwrites nothing. What decay has
+    lowered for other readers since is no change: it stays lowered, and what was governed is put back.
 
     Args:
         newest_first: images, the last change first.
@@ -257,5 +258,23 @@ def put_back(
         if same(state[row], image.after):
             state[row] = image.before
         elif not same(state[row], image.before):
-            moved[image.key] = None
+            if (target := _but_for_shown(state[row], image)) is None:
+                moved[image.key] = None
+            else:
+                state[row] = target
     return state, list(moved)
+
+
+def _but_for_shown(now: Mapping[str, Json] | None, image: Image) -> Columns | None:
+    """Return how a memory stands put back, if decay alone has touched it since; None if anything else has, too."""
+    before, after = image.before, image.after
+    if image.kind is not ImageKind.MEMORY or now is None or before is None or after is None:
+        return None
+    shown = {"shown": now["shown"]}
+    if same({**before, **shown}, {**after, **shown}):
+        return None  # what is shown is all that the change was about
+    if same({**before, **shown}, now):
+        return dict(now)
+    if not same({**after, **shown}, now) or int(str(now["shown"])) > int(str(after["shown"])):
+        return None
+    return {**before, "shown": min(int(str(before["shown"])), int(str(now["shown"])))}

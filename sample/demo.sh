@@ -48,7 +48,13 @@ step "7. The same question in 60 days, if nobody renews the sources: what nobody
 say "search \"$price\" -k 3 --at +60d"
 "$kb" search "$price" -k 3 --at +60d
 
-step "8. What is stored, and what leaves the gate when"
+step "8. What governance would do in the next 60 days if nobody syncs again, and whether its policy is safe"
+say "govern policy check"
+"$kb" govern policy check
+say "govern forecast --days 60"
+"$kb" govern forecast --days 60
+
+step "9. What is stored, and what leaves the gate when"
 "$kb" status
 
 step "Go on"

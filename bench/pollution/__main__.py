@@ -44,11 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = digest("pollution", given.world, given.split, json.dumps(asdict(conditions), sort_keys=True))[:16]
     if given.world == "rgb" and given.split == "test":
         _looked(config, given.only or list(NAMES))
+    kept = given.resume / config if given.resume else None
     warmed(facts)
     runs: dict[str, list[Run]] = {}
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
         cells = {
-            (cell.name, seed): pool.submit(run, facts, seed, cell)
+            (cell.name, seed): pool.submit(run, facts, seed, cell, kept)
             for cell in grid(given.only, conditions, is_stressed=given.stress)
             for seed in range(given.seeds)
         }
@@ -76,6 +77,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="*", choices=NAMES, help="these policies alone")
     parser.add_argument("--stress", action="store_true", help="other conditions too: attackers, errors, readers")
     parser.add_argument("--out", type=Path, default=Path(".kb/bench/pollution.json"))
+    parser.add_argument("--resume", type=Path, help="folder that keeps every run, so that a repeat goes on there")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--plot", type=Path)
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from kb.log import configure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from bench.pollution.schedule import Conditions
     from bench.pollution.simulate import Run
@@ -32,9 +34,21 @@ class Cell:
     reads_first: bool = False
 
 
-def run(facts: Sequence[Fact], seed: int, cell: Cell) -> Run:
-    """Return what one cell comes to with one seed."""
+def run(facts: Sequence[Fact], seed: int, cell: Cell, kept: Path | None = None) -> Run:
+    """Return what one cell comes to with one seed; what `kept` holds of it is not run again."""
     configure("error")
+    file = None if kept is None else kept / f"{cell.name.replace('/', '-')}-{seed}.pickle"
+    if file is not None and file.exists():
+        found: Run = pickle.loads(file.read_bytes())  # noqa: S301 - written by this program below .kb
+        return found
+    done = _run(facts, seed, cell)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(pickle.dumps(done))
+    return done
+
+
+def _run(facts: Sequence[Fact], seed: int, cell: Cell) -> Run:
     return simulate(
         facts,
         seed,
@@ -62,9 +76,11 @@ def grid(only: Sequence[str] | None, conditions: Conditions, *, is_stressed: boo
     alone = [Cell(name=name, policy=name, conditions=conditions) for name in wanted]
     null = replace(conditions, is_null=True)
     cells = alone[: len(FIRST)]  # what most is said about comes first
-    for name in ("plain", "governed"):
+    for name in ("plain", "governed", "governed_reviewed"):
         if name in wanted:
             cells.append(Cell(name=f"null/{name}", policy=name, conditions=null))
+    for name in ("plain", "governed"):
+        if name in wanted:
             cells.append(Cell(name=f"permuted/{name}", policy=name, conditions=conditions, is_permuted=True))
     for name in ("append", "governed"):
         if name in wanted:

@@ -56,7 +56,9 @@ def directions(asked: Mapping[str, Sequence[Asked]], measured: Mapping[str, Mapp
         measured: by run name, `checks_a_question` and `p95_ms`.
     """
     found = [_higher(asked, *arm) for arm in ARMS]
-    found += [_rollback(asked), _evergreen(asked), *_sanity(asked), *_costs(measured)]
+    found += [_rollback(asked), *_sanity(asked), *_costs(measured)]
+    for name in ("governed", "governed_reviewed"):
+        found += [_evergreen(asked, name), _null(asked, name)]
     return [d for d in found if d.held is not None]
 
 
@@ -81,13 +83,23 @@ def _rollback(asked: Mapping[str, Sequence[Asked]]) -> Direction:
     return Direction(id="E5", said=said, held=held, figures=figures)
 
 
-def _evergreen(asked: Mapping[str, Sequence[Asked]]) -> Direction:
-    said = f"evergreen_late: governed within {EVERGREEN_SLACK} of plain"
-    if "governed" not in asked or "plain" not in asked:
+def _evergreen(asked: Mapping[str, Sequence[Asked]], name: str) -> Direction:
+    said = f"evergreen_late: {name} within {EVERGREEN_SLACK} of plain"
+    if name not in asked or "plain" not in asked:
         return Direction(id="E7", said=said, held=None, figures={})
-    difference = paired(asked["governed"], asked["plain"], "evergreen_late")
+    difference = paired(asked[name], asked["plain"], "evergreen_late")
     held = None if difference["value"] is None else difference["value"] >= -EVERGREEN_SLACK
     return Direction(id="E7", said=said, held=held, figures=difference)
+
+
+def _null(asked: Mapping[str, Sequence[Asked]], name: str) -> Direction:
+    said = f"null world: accuracy of {name} within {NULL_SLACK} of plain, abstention not higher by more"
+    if not {f"null/{name}", "null/plain"} <= set(asked):
+        return Direction(id="E9", said=said, held=None, figures={})
+    accuracy = paired(asked[f"null/{name}"], asked["null/plain"], "accuracy")["value"] or 0.0
+    abstained = paired(asked[f"null/{name}"], asked["null/plain"], "abstained")["value"] or 0.0
+    held = abs(accuracy) <= NULL_SLACK and abstained <= NULL_SLACK
+    return Direction(id="E9", said=said, held=held, figures={"accuracy": accuracy, "abstained": abstained})
 
 
 def _sanity(asked: Mapping[str, Sequence[Asked]]) -> list[Direction]:
@@ -99,12 +111,6 @@ def _sanity(asked: Mapping[str, Sequence[Asked]]) -> list[Direction]:
         said = "accuracy: without feedback and checks the advantage over plain shrinks"
         figures = {"whole": whole["value"], "blind": blind["value"]}
         found.append(Direction(id="E8", said=said, held=held, figures=figures))
-    if {"null/governed", "null/plain"} <= set(asked):
-        accuracy = paired(asked["null/governed"], asked["null/plain"], "accuracy")["value"] or 0.0
-        abstained = paired(asked["null/governed"], asked["null/plain"], "abstained")["value"] or 0.0
-        held = abs(accuracy) <= NULL_SLACK and abstained <= NULL_SLACK
-        said = f"null world: accuracy within {NULL_SLACK} of plain, abstention not higher by more"
-        found.append(Direction(id="E9", said=said, held=held, figures={"accuracy": accuracy, "abstained": abstained}))
     if {"permuted/governed", "permuted/plain", "governed", "plain"} <= set(asked):
         gain = paired(asked["governed"], asked["plain"], "accuracy")["value"] or 0.0
         dealt = paired(asked["permuted/governed"], asked["permuted/plain"], "accuracy")["value"] or 0.0

@@ -14,11 +14,13 @@ from crag_runtime.recording.learned import Learned, SearchedFor
 from crag_runtime.recording.recorder import Recorder
 from crag_runtime.recording.spool import Spool
 from crag_runtime.store import Lookup, Store
+from governance.actor import Actor
 from governance.corroborate import plan_promote
 from governance.plan import Plan
 from governance.planning import planned
 from governance.policy import policy_of
 from governance.recheck import plan_recheck
+from governance.review import decide
 from governance.rollback import carried_out, surveyed
 from governance.selection import Selection
 from governance.sweep import apply
@@ -26,7 +28,7 @@ from governance.testimony import weighing
 from ingest.version import due_for_renewal
 from kb.errors import InputError
 from kb.history import EVIDENCE_WEIGHT, AnswerId, EvidenceEvent, EvidenceKind
-from kb.model import Kind, MemoryId, Scope, SourceClass
+from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
 from kb.sweeps import SweepJob
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from kb.settings import Settings
 
 CHECK_EVERY = 7  # days between checks of one question
+CHECK_BUDGET = 0.055  # share of questions that may be checked: what others get as well
 PRUNE_EVERY = 7
 RENEW_EVERY = 3  # days; what is due is found by then, and a nightly sync would find the same
 
@@ -58,6 +61,7 @@ class Parts:
         web_is_trusted: findings count as documents at once: no quarantine, no independence asked.
         own_extractor: disputes are found by the product's own comparison in the nightly recheck; else the reader's
             sight of both values is taken for it (ideal extraction).
+        reviewed: somebody verifies at night what the day's checks found, as a reviewer with those checks would.
     """
 
     feedback: bool = True
@@ -68,6 +72,7 @@ class Parts:
     echoes_are_evidence: bool = False
     web_is_trusted: bool = False
     own_extractor: bool = False
+    reviewed: bool = False
 
 
 @dataclass(slots=True)
@@ -81,6 +86,8 @@ class Governed:
     says: Callable[[str, str], str | None]  # question, text → the value it gives: how a check's words are matched
     checker: Callable[[int], Checker]  # by day: who is asked in the nightly recheck
     checks: int = 0
+    _asked: int = 0
+    _found: list[MemoryId] = field(default_factory=list)
     _checked: dict[str, int] = field(default_factory=dict)
     _owned: list[MemoryId] = field(default_factory=list)
     _findings: dict[str, SearchedFor] = field(default_factory=dict)
@@ -107,6 +114,7 @@ class Governed:
     def shown(self, question: str, day: int) -> Shown:
         """Retrieve as the runtime does: gate inside the search, freshness, answer-keys."""
         del day
+        self._asked += 1
         assert self._store is not None
         gate = self.memories.gate
         lookup = Lookup(tenant=TENANT, k=K, gate=gate, explain=False)
@@ -160,6 +168,7 @@ class Governed:
         url = f"https://check{self.checks}.example/"
         finding = Finding(url=url, title="", text=said)
         id_ = finding_id(finding, tenant=TENANT, scope=Scope())
+        self._found.append(MemoryId(id_))
         self._findings[question] = SearchedFor(id=id_, finding=finding, query=question)
         return Shown(ids=(MemoryId(id_),), texts=(said,))
 
@@ -201,6 +210,8 @@ class Governed:
         """Renew what its source still holds; then recheck, promote, decay, and weekly prune."""
         if day % RENEW_EVERY == 0:
             self._renew()
+        if self.parts.reviewed:
+            self._review()
         now = self.memories.clock.now()
         if self.parts.own_extractor:
             self._apply(plan_recheck(self.memories, self._policy, now, checker=self.checker(day)))
@@ -230,6 +241,14 @@ class Governed:
         if plan.actions:
             apply(self.memories, plan, policy=self._policy, actor="bench", allow_mass=True)
 
+    def _review(self) -> None:
+        with self.memories.ledger.read() as tx:
+            waiting = [m.id for m in tx.memories.get(self._found).values() if m.standing is Standing.QUARANTINED]
+        self._found = []
+        if waiting:
+            reviewer = Actor(name="reviewer")
+            decide(self.memories, waiting, SweepJob.VERIFY, policy=self._policy, actor=reviewer)
+
     def _renew(self) -> None:
         now = self.memories.clock.now()
         with self.memories.ledger.write() as tx:
@@ -240,7 +259,9 @@ class Governed:
         self.memories.projector.drain()
 
     def _asked_outside(self, question: str, day: int) -> str | None:
-        if not self.parts.checks or day - self._checked.get(question, -CHECK_EVERY) < CHECK_EVERY:
+        if not self.parts.checks or self.checks >= 1 + CHECK_BUDGET * self._asked:
+            return None
+        if day - self._checked.get(question, -CHECK_EVERY) < CHECK_EVERY:
             return None
         self._checked[question] = day
         self.checks += 1

@@ -170,7 +170,8 @@ class Ungoverned:
     def roll_back(self, sources: Sequence[str], *, with_lineage: bool) -> None:
         """See `Policy.roll_back`."""
         with self.memories.ledger.read() as tx:
-            gone = {m.id for s in sources for m in tx.memories.page("", 10_000, tenant=TENANT, source_prefix=s)}
+            pages = [tx.memories.page("", 10_000, tenant=TENANT, source_prefix=prefix_of(s)) for s in sources]
+            gone = {m.id for page in pages for m in page}
         if with_lineage:
             while grown := {id_ for id_, made_of in self.made_of.items() if gone & set(made_of)} - gone:
                 gone |= grown

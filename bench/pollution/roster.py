@@ -37,6 +37,7 @@ HABITS: Mapping[str, Habits] = {
 }
 PARTS: Mapping[str, Parts] = {
     "governed": Parts(),
+    "governed_reviewed": Parts(reviewed=True),
     "governed_own_extractor": Parts(own_extractor=True),
     "without_feedback": Parts(feedback=False),
     "without_decay": Parts(decay=False),
@@ -47,7 +48,7 @@ PARTS: Mapping[str, Parts] = {
     "no_information": Parts(checks=False, feedback=False),
 }
 ORACLE = "oracle"
-FIRST = ("plain", "governed", "append", "half_life", "ttl", ARTICLE, "echo_as_evidence", "no_information")
+FIRST = ("plain", "governed", "governed_reviewed", "append", "half_life", "ttl", ARTICLE, "echo_as_evidence")
 NAMES = (*FIRST, *(n for n in (*HABITS, *PARTS, ORACLE) if n not in FIRST))
 
 

@@ -58,8 +58,8 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
 
 def warm() -> object:
     """Return the default embedder with its tokenizer, which commands share as long as somebody holds it."""
-    from kb.embedders.local import LocalEmbedder  # noqa: PLC0415 - a second that only those pay who asked for it
-    from kb.settings import load_settings  # noqa: PLC0415 - likewise
+    from kb.embedders.local import LocalEmbedder
+    from kb.settings import load_settings
 
     embedder = LocalEmbedder.open(load_settings().cache_dir)
     embedder.count_tokens(["warm"])

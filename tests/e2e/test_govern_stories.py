@@ -19,6 +19,7 @@ OLD, NEW = "allows 60 requests a minute", "allows 250 requests a minute"
 LIMIT = "How many requests a minute does the Relay API allow?"
 TOLL = "the toll of the Dalen ferry is ninety coins"
 TOLL_QUESTION = "What is the toll of the Dalen ferry?"
+LOOKS = (3, 10, 11, 59, 119)
 FADED = ("faded", "retire")
 
 
@@ -38,14 +39,17 @@ def test_a_document_that_is_synced_nightly_never_leaves_the_gate(kb: Shell) -> N
     for story in (synced, left_alone):
         story.ingested(api_md=page(NEW))
     written = 0
-    for day in (*range(1, 15), *range(17, 121, 3)):  # seldom is harder than nightly
+    for day in (*range(1, 15), *range(17, 120, 3)):  # seldom is harder than nightly
         synced.day(day)
         (passage,) = synced.json("memory", "list")["memories"]
         assert passage["effective_confidence"] > 0.7, f"before the sync of day {day}"
-        assert synced.found(NEW) == [passage["id"]]
+        assert passage["standing"] == "active"
+        if day in LOOKS:
+            assert synced.found(NEW) == [passage["id"]]
         done = synced.job("sync")
         assert done["counts"]["documents_unchanged"] == 1
         written += done["counts"].get("memories_renewed", 0)
+    for day in LOOKS:
         left_alone.day(day)
         assert bool(left_alone.found(NEW)) is (day <= 10)
     assert written <= 25, "a sync that finds nothing new rewrites nothing until half of its time has gone"
@@ -66,7 +70,7 @@ def test_an_unverified_note_halves_at_thirty_days_is_pruned_when_due_restored_an
     for week in range(1, 9):
         story.day(7 * week)
         assert story.job("prune")["actions"] == []
-    story.at(made + 60 * DAY_MS - 1)
+    story.at(made + 60 * DAY_MS - 1000)
     assert story.job("prune")["actions"] == []
     story.day(63)
     (action,) = story.job("prune")["actions"]
@@ -158,6 +162,7 @@ def test_a_poisoned_source_takes_every_descendant_with_it_stays_out_and_comes_ba
     story.day(60)
     before = story.standings()
     bad = {id_ for id_ in before if id_ in {noted, again, key_id} or "wiki" in story.memory(id_)["source"]}
+    stood = {id_: (before[id_], story.memory(id_)["standing_reason"]) for id_ in bad}
     assert len(bad) == 4
 
     done = story.json("rollback", "--source", "wiki", "--yes", "--by", "ada", "--reason", "defaced")
@@ -169,6 +174,7 @@ def test_a_poisoned_source_takes_every_descendant_with_it_stays_out_and_comes_ba
         story.json("ingest", "poisoned/wiki")
         after = story.standings()
         assert {after[id_] for id_ in bad} == {"quarantined"}
+        assert all("rolled back" in story.memory(id_)["standing_reason"] for id_ in bad)
         assert {id_ for id_ in after if id_ not in before} == set()
         hits = story.json("search", TOLL_QUESTION, "-k", "50", "--gate", "0")["hits"]
         assert not {h["id"] for h in hits} & bad
@@ -176,10 +182,10 @@ def test_a_poisoned_source_takes_every_descendant_with_it_stays_out_and_comes_ba
         assert (refused["outcome"], refused["citations"]) == ("refused", [])
         before = story.standings()
     assert story.waiting() == {}, "a person has decided that already"
-    story.day(61)
-    story.json("govern", "undo", done["sweep_id"])
-    back = story.standings()
-    assert {back[id_] for id_ in bad} == {"active"}
+    story.json("govern", "undo", done["sweep_id"])  # two months of nightly decay have not closed this way
+    back = {id_: (m["standing"], m["standing_reason"]) for id_ in bad for m in [story.memory(id_)]}
+    assert back == stood
+    story.job("sync")  # what came back is still in its source
     assert "ninety" in story.json("ask", TOLL_QUESTION)["answer"]
 
 
@@ -187,13 +193,14 @@ def test_a_policy_that_would_empty_the_store_is_caught_before_it_runs(kb: Shell)
     story = Story(kb, "policies")
     story.ingested(api_md=page(NEW))
     note = story.note("The harbour master is called Ida.")
-    before = everything(kb.home)
     day = {f"KB_TRUST__{c}__HALF_LIFE_DAYS": "1" for c in ("CURATED", "DOCUMENT", "PERSON", "AGENT", "WEB")}
     assert story.json("govern", "policy", "check")["is_safe"]
     found = story.json("govern", "policy", "check", code=5, KB_GATE="0.95", **day)
     assert not found["is_safe"]
     codes = {f["code"] for f in found["findings"] if f["is_refusal"]}
     assert {"gate_above_verified", "nothing_passes"} <= codes
+    story.standings()  # births are computed anew, as before
+    before = everything(kb.home)
     own = "gate = 0.95\n" + "".join(f"[trust.{c}]\nhalf_life_days = 1\n" for c in ("document", "person"))
     (kb.home / "hasty.toml").write_text(own)
     proposed = ("--policy", "hasty.toml")
@@ -208,7 +215,7 @@ def test_a_policy_that_would_empty_the_store_is_caught_before_it_runs(kb: Shell)
     own_of = {s["source"]: s for s in seen["sources"]}
     assert sum(own_of["docs"]["leave"]) == 0, "it is synced"
     assert own_of["note"]["leave"].index(1) == 5, "0.8 falls to 0.7 in the sixth day"
-    assert own_of["note"]["pruned"].index(1) == 60
+    assert own_of["note"]["pruned"].index(1) == 59
     hasty = story.json("govern", "forecast", "--days", "30", *proposed)
     assert (hasty["total"]["above"][-1], hasty["policy"] != seen["policy"]) == (0, True)
     assert everything(kb.home) == before

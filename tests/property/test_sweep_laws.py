@@ -17,6 +17,7 @@ from governance.undo import undo
 from kb.errors import StalePlan
 from kb.model import MemoryId
 from kb.sweeps import ActionKind, ImageKind, SweepStatus
+from kb.trust import shown_level
 from tests.stores import T0, InProcessServer, open_store
 from tests.swept import (
     PLAIN,
@@ -34,7 +35,7 @@ from tests.swept import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from governance.plan import Plan
     from kb.memories import Memories
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _tenants = count()
 SEEDS = st.integers(0, 10**6)
+GOVERNING = [kind for kind in PLAIN if kind is not ActionKind.SHOW]
 FEW = settings(max_examples=25)
 
 
@@ -51,10 +53,10 @@ class World:
     def __init__(self, store: Memories, server: InProcessServer) -> None:
         self.store, self.server, self.tenant = store, server, ""
 
-    def begin(self, size: int, seed: int) -> Plan:
+    def begin(self, size: int, seed: int, kinds: Sequence[ActionKind] = PLAIN) -> Plan:
         self.tenant = f"t{next(_tenants)}"
         self.store.clock.instant = T0  # type: ignore[attr-defined] # the fake's
-        return a_plan(stocked(self.store, count=size, seed=seed, tenant=self.tenant), seed=seed)
+        return a_plan(stocked(self.store, count=size, seed=seed, tenant=self.tenant), seed=seed, kinds=kinds)
 
     def apply(self, plan: Plan, *, batch: int = 7, **options: object) -> Sweep:
         self.store.clock.advance(1_000)  # type: ignore[attr-defined]
@@ -228,7 +230,8 @@ def test_an_undo_refuses_exactly_when_a_later_sweep_changed_its_rows_and_names_t
     with world.store.ledger.read() as tx:
         page = tx.memories.page("", 10**6, tenant=world.tenant)
     numbers = random.Random(seed)
-    later = world.apply(a_plan([m for m in page if numbers.random() < share] or page, seed=seed + 1))
+    chosen = [m for m in page if numbers.random() < share] or page
+    later = world.apply(a_plan(chosen, seed=seed + 1, kinds=GOVERNING))
     applied = world.rows()
     with world.store.ledger.read() as tx:
         touched = {i.key for own in tx.sweeps.images(first.id, range(99)).values() for i in own}
@@ -247,6 +250,24 @@ def test_an_undo_refuses_exactly_when_a_later_sweep_changed_its_rows_and_names_t
     world.undo(first)
     if moved:
         assert world.rows() == before
+
+
+@FEW
+@given(size=st.integers(2, 16), seed=SEEDS)
+def test_what_decay_has_shown_others_since_holds_up_no_undo_and_is_never_raised(world, size, seed):
+    plan = world.begin(size, seed, kinds=GOVERNING)
+    before = world.rows()
+    first = world.apply(plan)
+    with world.store.ledger.read() as tx:
+        page = tx.memories.page("", 10**6, tenant=world.tenant)
+    world.apply(a_plan(page, seed=seed + 1, kinds=[ActionKind.SHOW]))
+    shown = {m.id: shown_level(m.trust) for m in ledger_rows(world.store, world.tenant)["memories"]}
+    world.undo(first)
+    after = {m.id: m for m in ledger_rows(world.store, world.tenant)["memories"]}
+    for was in before[0]["memories"]:
+        now = after[was.id]
+        assert replace(now, trust=replace(now.trust, shown=None)) == replace(was, trust=replace(was.trust, shown=None))
+        assert shown_level(now.trust) <= min(shown[was.id], shown_level(was.trust))
 
 
 @given(seed=SEEDS, other=SEEDS)
