@@ -175,7 +175,8 @@ def _never_pruned(
     if is_rejected(memory, evidence):
         yield "a person rejected it: only a person lets it back"
     if memory.contested or open_:
-        yield f"{len(open_) or 'other'} live memories say otherwise: it is never pruned before that is settled"
+        who = "another live memory says" if len(open_) == 1 else f"{len(open_) or 'other'} live memories say"
+        yield f"{who} otherwise: it is never pruned before that is settled"
     if memory.trust.verified:
         yield "it is verified: it is never pruned"
     if memory.pinned:

@@ -66,17 +66,31 @@ def explanation_json(memories: Memories, e: Explanation) -> dict[str, Json]:
             for v in e.evidence
         ],
         "decisions": [journaled_json(j) for j in e.decisions],
-        "contradictions": [
-            {
-                "memory_id": c.other if c.one == e.memory.id else c.one,
-                "kind": c.kind,
-                "settled_at": iso(c.settled_at),
-                "settled_by": c.settled_by or None,
-            }
-            for c in e.contradictions
-        ],
+        "contradictions": [_contradiction_json(e, c) for c in e.contradictions],
         "next": [{"at": iso(c.at), "what": c.what} for c in e.crossings],
     }
+
+
+def _contradiction_json(e: Explanation, c: Contradiction) -> dict[str, Json]:
+    from kb.clock import iso
+
+    other, value, other_value = _other_side(e, c)
+    return {
+        "memory_id": other,
+        "kind": c.kind,
+        "value": value,
+        "other_value": other_value,
+        "found_at": iso(c.found_at),
+        "settled_at": iso(c.settled_at),
+        "settled_by": c.settled_by or None,
+    }
+
+
+def _other_side(e: Explanation, c: Contradiction) -> tuple[str, str, str]:
+    """Return the other side of a contradiction, what the memory itself says, and what the other does."""
+    if c.one == e.memory.id:
+        return c.other, c.one_value, c.other_value
+    return c.one, c.other_value, c.one_value
 
 
 def _explanation_lines(e: Explanation) -> list[str]:
@@ -95,8 +109,7 @@ def _explanation_lines(e: Explanation) -> list[str]:
 def _contradiction(e: Explanation, c: Contradiction) -> str:
     from kb.clock import iso
 
-    is_one = c.one == e.memory.id
-    other, own, its = (c.other, c.one_value, c.other_value) if is_one else (c.one, c.other_value, c.one_value)
+    other, own, its = _other_side(e, c)
     values = f": “{own}” here, “{its}” there" if own or its else ""
     end = f"settled {iso(c.settled_at)}: {c.settled_by}" if c.settled_at is not None else "open"
     return f"{iso(c.found_at)}  {c.kind}, with {other}{values}; {end}"

@@ -36,21 +36,23 @@ class JobOption(StrEnum):
     VERIFY_INDEX = "verify-index"
 
 
+JobArgument = Annotated[
+    JobOption,
+    typer.Argument(metavar="JOB", help="sync, decay, promote, recheck, prune, gc, reconcile or verify-index."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")]
+SlotOption = Annotated[
+    str,
+    typer.Option("--slot", help="The scheduled instant that this run is for, or `now`; a slot that is done is left."),
+]
+AllowMass = Annotated[bool, typer.Option("--allow-mass", help="Consent to retiring much of a tenant at once.")]
+
+
 def run(
-    job: Annotated[
-        JobOption,
-        typer.Argument(metavar="JOB", help="sync, decay, promote, recheck, prune, gc, reconcile or verify-index."),
-    ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
-    slot: Annotated[
-        str,
-        typer.Option(
-            "--slot", help="The scheduled instant that this run is for, or `now`; a slot that is done is left."
-        ),
-    ] = "",
-    allow_mass: Annotated[
-        bool, typer.Option("--allow-mass", help="Consent to retiring much of a tenant at once.")
-    ] = False,
+    job: JobArgument,
+    dry_run: DryRun = False,
+    slot: SlotOption = "",
+    allow_mass: AllowMass = False,
     reason: Annotated[str, typer.Option("--reason", help="Why, in your own words; kept in the journal.")] = "",
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant; default: every tenant.")] = None,
     as_json: AsJson = False,

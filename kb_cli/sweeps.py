@@ -128,7 +128,7 @@ def _head(sweep: Sweep) -> list[str]:
     ]
     head = [f"{sweep.job.value} {sweep.id}: {sweep.status.value}", *(f"  {k:11}{v}" for k, v in facts if v)]
     is_final = sweep.status is not SweepStatus.DONE or sweep.counts.get("erase")
-    return head if is_final else [*head, f"  undo:      kb govern undo {sweep.id}"]
+    return head if is_final else [*head, f"take it back with: kb govern undo {sweep.id}"]
 
 
 def _journal_lines(journal: Sequence[Journaled]) -> list[str]:

@@ -82,7 +82,7 @@ class InProcessServer:
         self.check()
         self.collections.pop(name, None)
 
-    def scrub(self, names: Sequence[str]) -> None:
+    def scrub(self, names: Sequence[str]) -> None:  # noqa: ARG002 - the Protocol's signature
         """Nothing is left of what was deleted."""
         self.check()
 

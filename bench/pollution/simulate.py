@@ -73,16 +73,14 @@ def simulate(
         is_permuted: sources change places, so that they tell nothing.
     """
     events = timeline(facts, seed, conditions)
-    if is_permuted:
-        events = _permuted(events, seed)
-    clock = DayClock()
-    draw = random.Random(f"run {seed}")
+    events = _permuted(events, seed) if is_permuted else events
+    clock, draw = DayClock(), random.Random(f"run {seed}")
     outside = Outside(events, conditions.check_right, random.Random(f"outside {seed}"))
     asked: list[Asked] = []
     seconds: list[float] = []
+    waiting: list[tuple[Given, bool]] = []
     with opened(vectors, clock) as (memories, settings):
         policy = make(memories, settings, outside, draw)
-        waiting: list[tuple[Given, bool]] = []
         for day in range(conditions.days):
             clock.set(day)
             policy.arrive([a for a in events.arrivals if a.day == day])
@@ -90,8 +88,7 @@ def simulate(
                 policy.feedback(earlier, is_good=is_good)
             waiting = []
             if day == conditions.rollback_day and rollback != "none":
-                bad = sorted({a.source for a in events.arrivals if a.source.startswith("att")})
-                policy.roll_back(bad, with_lineage=rollback == "lineage")
+                policy.roll_back(_attackers(events), with_lineage=rollback == "lineage")
             for step, index in enumerate(events.asked[day]):
                 clock.set(day, ASKED_AT + step)
                 value, given, took = _ask(policy, events, day, step, index, reader)
@@ -104,6 +101,11 @@ def simulate(
             policy.night(day)
         live, rows = _counted(memories)
     return Run(asked=tuple(asked), checks=policy.checks, seconds=tuple(seconds), live=live, rows=rows)
+
+
+def _attackers(events: Timeline) -> list[str]:
+    """Return the sources that an operator names on the rollback day: the forged ones, not the compromised."""
+    return sorted({a.source for a in events.arrivals if a.source.startswith("att")})
 
 
 def _ask(

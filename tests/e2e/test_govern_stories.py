@@ -144,6 +144,20 @@ def test_an_outdated_page_is_never_retrieved_again_but_speaks_for_its_own_time(k
     assert "250" not in past["answer"]
 
 
+def night(story: Story) -> None:
+    """Run what runs at night, and ingest the bad folder once more."""
+    for job in ("sync", "promote", "recheck", "decay"):
+        story.json("govern", "run", job)
+    story.json("ingest", "poisoned/wiki")
+
+
+def key_of(kb: Shell, answer_id: str) -> str:
+    """Return the id of the key that leads to an answer."""
+    steps = rows(kb.home, "lineage", "poisoned")
+    (key_id,) = [step["child"] for step in steps if step["kind"] == "key" and step["parent"] == answer_id]
+    return str(key_id)
+
+
 def test_a_poisoned_source_takes_every_descendant_with_it_stays_out_and_comes_back_when_that_is_undone(
     kb: Shell,
 ) -> None:
@@ -157,8 +171,7 @@ def test_a_poisoned_source_takes_every_descendant_with_it_stays_out_and_comes_ba
     assert "ninety" in answer["answer"]
     noted = story.note("Passengers to Dalen pay ninety coins, as I was told.", "--from", answer["answer_id"])
     again = story.note("Bring ninety coins for the crossing.", "--from", noted)
-    key = rows(kb.home, "lineage", "poisoned")
-    (key_id,) = [r["child"] for r in key if r["kind"] == "key" and r["parent"] == answer["answer_id"]]
+    key_id = key_of(kb, answer["answer_id"])
     story.day(60)
     before = story.standings()
     bad = {id_ for id_ in before if id_ in {noted, again, key_id} or "wiki" in story.memory(id_)["source"]}
@@ -169,15 +182,13 @@ def test_a_poisoned_source_takes_every_descendant_with_it_stays_out_and_comes_ba
     assert done["counts"]["quarantine"] == 4
     for day in (60, 61, 75, 100, 119):
         story.day(day)
-        for job in ("sync", "promote", "recheck", "decay"):
-            story.json("govern", "run", job)
-        story.json("ingest", "poisoned/wiki")
+        night(story)
         after = story.standings()
         assert {after[id_] for id_ in bad} == {"quarantined"}
         assert all("rolled back" in story.memory(id_)["standing_reason"] for id_ in bad)
         assert {id_ for id_ in after if id_ not in before} == set()
-        hits = story.json("search", TOLL_QUESTION, "-k", "50", "--gate", "0")["hits"]
-        assert not {h["id"] for h in hits} & bad
+        found = story.json("search", TOLL_QUESTION, "-k", "50", "--gate", "0")["hits"]
+        assert not {h["id"] for h in found} & bad
         refused = story.json("ask", TOLL_QUESTION)
         assert (refused["outcome"], refused["citations"]) == ("refused", [])
         before = story.standings()
