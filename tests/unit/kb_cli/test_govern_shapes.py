@@ -87,6 +87,7 @@ def test_an_explanation_and_the_queue_show_what_their_pages_say(store: Memories)
     one, other = said("a", FORTY), said("b", FIFTY)
     keep(store, one, other, said("v", "A bell rings at noon.", verified=True))
     recheck(store)
+    store.clock.advance(1_000)  # type: ignore[attr-defined] # the fake's
     decide(store, [one.id], SweepJob.ANNOTATE, policy=policy(), actor=ADA, reason="which is it?")
     shown = explanation_json(store, explain(store, one.id, policy(), store.clock.now()))
     parts: Any = [shown, *(shown[name][0] for name in ("contradictions", "next", "decisions"))]  # type: ignore[index]
