@@ -48,7 +48,7 @@ step "7. The same question in 60 days, if nobody renews the sources: what nobody
 say "search \"$price\" -k 3 --at +60d"
 "$kb" search "$price" -k 3 --at +60d
 
-step "8. What governance would do in the next 60 days if nobody syncs again, and whether its policy is safe"
+step "8. Whether the governance policy is safe, and what it would do in the next 60 days"
 say "govern policy check"
 "$kb" govern policy check
 say "govern forecast --days 60"
