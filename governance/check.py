@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kb.trust import TrustPolicy
 
 LEFT = 0.1  # share of what another policy would leave; at or below it, a policy empties a tenant
-VERIFIED = 0.95  # confidence of what a person has verified
 HOUR_MS = DAY_MS // 24
 
 _MEASURES = (  # name, what is left of it
@@ -98,7 +97,8 @@ def checked(memories: Memories, policy: Policy, now: Instant, *, in_force: Polic
     """
     others = {p.hash: p for p in (default_policy(policy.tenant), in_force) if p is not None}
     others.pop(policy.hash, None)
-    forecast, *yardsticks = foreseen(memories, [policy, *others.values()], now, policy.forecast_days)
+    days = max(policy.forecast_days, in_force.forecast_days if in_force is not None else 0)  # none hides its end
+    forecast, *yardsticks = foreseen(memories, [policy, *others.values()], now, days)
     found = [*faults(policy), *emptied(forecast, yardsticks), *_unrenewed(forecast)]
     return Checked(
         policy=policy,
@@ -153,10 +153,11 @@ def faults(policy: Policy) -> list[Finding]:
 
 
 def _of_gate(policy: Policy) -> Iterator[Finding]:
-    if policy.gate >= VERIFIED:
+    verified = policy.trust[SourceClass.CURATED].confidence  # whatever a person verifies is worth that
+    if policy.gate >= verified:
         yield _refusal(
             "gate_above_verified",
-            f"the gate {policy.gate:g} lets nothing pass that a person has verified ({VERIFIED:g} is not above it)",
+            f"the gate {policy.gate:g} lets nothing pass that a person has verified ({verified:g} is not above it)",
         )
     open_ = [t for c, t in policy.trust.items() if c is not SourceClass.ANSWER and not t.quarantined]
     if not any(t.confidence > policy.gate for t in open_):
@@ -169,8 +170,8 @@ def _of_class(name: SourceClass, trust: TrustPolicy, rules: ClassRules, policy: 
     if rules.prune_below > policy.gate:
         said = f"{name.value}: prune_below {rules.prune_below:g} is above the gate {policy.gate:g}"
         yield _refusal("prune_above_gate", f"{said}: what may still be retrieved would be retired")
-    if rules.restore_days == 0 and rules.prune_below > 0:
-        said = f"{name.value}: restore_days is 0: what prune retires is erased at the next gc"
+    if rules.restore_days < 1 and rules.prune_below > 0:
+        said = f"{name.value}: restore_days is {rules.restore_days:g}: what prune retires is erased at the next gc"
         if policy.mass_share >= 1:
             yield _refusal("no_way_back", f"{said}, and with mass_share 1 nothing asks before")
         else:

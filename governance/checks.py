@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from governance.comparing.sayings import Passed, passed
 from governance.contradict import disputed
 from governance.ports import Claim, Outcome
-from governance.testimony import CHECKED, weighing
+from governance.testimony import AGAINST, CHECKED, FOR, roots_heard, weighing
 from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind
 from kb.independence import ROOT, root_of
+from kb.ledger.looking import START, Place
 from kb.model import MemoryId, Standing
 from kb.sweeps import Action, ActionKind
 from kb.trust import DAY_MS
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 WITNESSES = 2  # independent sources that decide a check
 PAGE = 200
-FOR, AGAINST = "check:for:", "check:against:"  # begin the witness of a check; the sources that decided it follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def checkables(
     since = now - round(policy.check_every_days * DAY_MS)
     found: list[Checkable] = []
     taken: set[str] = set()
-    for checkable in (*_disputes(tx, open_, sides), *_due(tx, policy, now)):
+    for checkable in chain(_disputes(tx, open_, sides), _due(tx, policy, now)):
         if len(found) >= policy.checks:
             break
         ids = {m.id for m in checkable.sides}
@@ -123,9 +124,12 @@ def _disputes(tx: LedgerTx, open_: Iterable[Contradiction], sides: Mapping[Memor
 
 
 def _due(tx: LedgerTx, policy: Policy, now: Instant) -> Iterable[Checkable]:
-    for memory in tx.looking.due(policy.tenant, now, PAGE):
-        claim = Claim(memory_id=memory.id, said=passed(memory), not_from=_own_roots(tx, (memory,)))
-        yield Checkable(claim=claim, sides=(memory,))
+    after: Place = START
+    while page := tx.looking.due(policy.tenant, now, PAGE, after):
+        for memory in page:
+            claim = Claim(memory_id=memory.id, said=passed(memory), not_from=_own_roots(tx, (memory,)))
+            yield Checkable(claim=claim, sides=(memory,))
+        after = Place(page[-1].trust.anchor, page[-1].id)
 
 
 def _sentence(memory: Memory, text: str) -> Passed:
@@ -147,10 +151,8 @@ def _event(
     if not sign:
         return None
     prefix = FOR if sign > 0 else AGAINST
-    heard = {
-        root for e in history if e.witness.startswith(prefix) for root in e.witness.removeprefix(prefix).split("+")
-    }
-    roots = [root for root in checked.roots if root not in heard]
+    before = roots_heard(history, is_for=sign > 0)
+    roots = [root for root in checked.roots if root not in before]
     if len(roots) < WITNESSES:
         return None
     verb = "bear it out" if sign > 0 else "say otherwise"

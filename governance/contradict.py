@@ -282,15 +282,6 @@ def _without_difference(a: Saying, b: Saying, matched: Sequence[tuple[Value, Val
     return _NOTHING
 
 
-def _denied(a: Saying, b: Saying) -> _Pair:
-    """Return a contradiction where two sentences are one but for the denial."""
-    is_same = (a.content ^ b.content) <= DENIALS | LIGHT
-    if not (is_same and a.is_sure and b.is_sure and _are_of_one_time(periods_of(a.values), periods_of(b.values))):
-        return _APART
-    said = ("no", "yes") if a.polarity.denied else ("yes", "no")
-    return _Pair(contradiction=(ValueKind.NEGATION, *said))
-
-
 def _gives(said: Said, value: Value) -> bool:
     """Return whether a passage gives a value as well: then it tells of both."""
     return any(v.kind is value.kind and gap(v, value) is Gap.NONE for s in said.sayings for v in s.values)

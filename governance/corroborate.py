@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from governance.comparing.sayings import passed
-from governance.contradict import Agree, Contradict, compare
+from governance.contradict import compare
 from governance.marks import mark_action, placed
 from governance.neighbours import neighbourhoods
 from governance.plan import Plan
-from governance.testimony import can_hear, can_testify, counts, distinct, unheard, weighing, witnessed
+from governance.testimony import can_hear, can_testify, counts, heard, weighing, witnessed
 from kb.errors import IndexOutdated, IndexUnavailable
 from kb.evidence_rules import is_rejected
 from kb.history import EvidenceKind
-from kb.independence import root_of
 from kb.index.generations import META_KEY
 from kb.ledger.barring import barred_texts
 from kb.ledger.looking import START
@@ -30,7 +29,6 @@ from kb.trust import gate_clauses
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from governance.contradict import Comparison
     from governance.neighbours import Neighbourhood
     from governance.policy import Policy
     from kb.history import EvidenceEvent
@@ -131,28 +129,10 @@ def _heard(memory: Memory, others: Sequence[Memory], hood: Neighbourhood, policy
         return []
     said = {n.id: compare(passed(memory), passed(n)) for n in others if can_testify(n, policy, now)}
     speaking = [n for n in others if n.id in said and counts(memory, n, hood.lines)]
-    roots = frozenset(e.witness for e in with_history if e.kind is EvidenceKind.AGREEMENT)
-    events = _events(memory, speaking, said, hood, roots=roots, now=now)
-    new = unheard(events, with_history)
+    told = [(n, event) for n in speaking if (event := witnessed(memory, n, said[n.id], now)) is not None]
+    new = heard(told, hood.lines, with_history)
     all_ = [e for e in (*with_history, *new) if e.kind in _WITNESSING]
     witnesses = sorted({e.witness for e in all_ if e.weight > 0})
     against = len({(e.kind, e.witness) for e in all_ if e.weight < 0})
     activated = promotion(memory, policy, witnesses, against)
     return [*([weighing(memory, new)] if new else []), *([activated] if activated else [])]
-
-
-def _events(
-    memory: Memory,
-    speaking: Sequence[Memory],
-    said: dict[MemoryId, Comparison],
-    hood: Neighbourhood,
-    *,
-    roots: frozenset[str],
-    now: Instant,
-) -> list[EvidenceEvent]:
-    """Return agreement by witnesses that are independent of each other too, and every contradiction's root once."""
-    agreeing = [n for n in speaking if isinstance(said[n.id], Agree) and witnessed(memory, n, said[n.id], now)]
-    contradicting = [n for n in speaking if isinstance(said[n.id], Contradict)]
-    kept = [n for n in distinct(agreeing, hood.lines, roots) if root_of(n) not in roots]
-    told = (witnessed(memory, n, said[n.id], now) for n in (*kept, *distinct(contradicting, hood.lines, frozenset())))
-    return [event for event in told if event is not None]

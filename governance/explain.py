@@ -160,7 +160,8 @@ def _stands(memory: Memory, policy: Policy, strength: float, now: Instant, *, is
     trust = memory.trust
     if memory.standing is not Standing.ACTIVE:
         reason = f": {memory.standing_reason}" if memory.standing_reason else ""
-        yield f"it is {memory.standing.value} and not retrieved{reason}"
+        where = " but for the past" if memory.standing is Standing.SUPERSEDED else ""
+        yield f"it is {memory.standing.value} and not retrieved{where}{reason}"
     elif is_passing:
         yield f"its confidence {strength:.3f} is above the gate {policy.gate:g}: it is retrieved"
     else:
@@ -174,13 +175,16 @@ def _never_pruned(
 ) -> Iterator[str]:
     if is_rejected(memory, evidence):
         yield "a person rejected it: only a person lets it back"
+    was_pruned = memory.standing is Standing.RETIRED
+    fate = "erased" if was_pruned else "pruned"
     if memory.contested or open_:
-        who = "another live memory says" if len(open_) == 1 else f"{len(open_) or 'other'} live memories say"
-        yield f"{who} otherwise: it is never pruned before that is settled"
-    if memory.trust.verified:
+        who = "another memory says" if len(open_) == 1 else f"{len(open_) or 'other'} memories say"
+        kept = f": it is never {fate} before that is settled" if memory.contested else ""
+        yield f"{who} otherwise{kept}"
+    if memory.trust.verified and not was_pruned:
         yield "it is verified: it is never pruned"
     if memory.pinned:
-        yield "it is pinned: it is never pruned"
+        yield f"it is pinned: it is never {fate}"
     if is_last:
         yield "it is what is left of its document when the rest has faded: it is never pruned"
 
@@ -191,7 +195,8 @@ def _moved(memory: Memory, policy: Policy, evidence: Sequence[EvidenceEvent]) ->
         return
     prior = policy.trust[memory.source_class].confidence
     at = memory.trust.confidence
-    moved = f"; this one was at {at:.3f} when it was last weighed or renewed" if abs(at - prior) >= _VISIBLE else ""
+    has_moved = abs(at - prior) >= _VISIBLE
+    moved = f"; this one was at {at:.3f} when it was last weighed, verified or renewed" if has_moved else ""
     yield f"memories of class {memory.source_class.value} begin at {prior:g}{moved}"
     if counted := [e for e in evidence if e.weight]:
         support = sum(1 for e in counted if e.weight > 0)

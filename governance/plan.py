@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kb.erased import WINDOW_ENDED
 from kb.errors import InputError
 from kb.ids import digest
 from kb.sweeps import Action, ActionKind, SweepJob
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from kb.model import Instant, Json
 
 FORMAT = 1
+PLANNED: Mapping[SweepJob, frozenset[str]] = {  # what a job does; the rest is for people and rollbacks, not for files
+    SweepJob.DECAY: frozenset({ActionKind.SHOW}),
+    SweepJob.PRUNE: frozenset({ActionKind.RETIRE}),
+    SweepJob.GC: frozenset({ActionKind.ERASE}),
+    SweepJob.PROMOTE: frozenset({ActionKind.WEIGH, ActionKind.ACTIVATE, ActionKind.LOOK}),
+    SweepJob.RECHECK: frozenset({ActionKind.WEIGH, ActionKind.CONTEST, ActionKind.SETTLE, ActionKind.LOOK}),
+}
 HASH_LENGTH = 32
 
 
@@ -113,7 +121,16 @@ def plan_of_json(data: Mapping[str, Any]) -> Plan:
         raise InputError(f"this is no plan of a sweep: {type(error).__name__} {error}", hint=hint) from error
     if stated != plan.hash:
         raise InputError("the plan was changed after it was made: its hash does not fit", hint=hint)
+    _refuse_foreign(plan, hint)
     return plan
+
+
+def _refuse_foreign(plan: Plan, hint: str) -> None:
+    """Refuse a file that would do what its job never does: vouch for a memory, say, or erase what somebody said."""
+    foreign = {a.kind.value for a in plan.actions} - PLANNED.get(plan.job, frozenset())
+    foreign |= {a.reason for a in plan.actions if a.kind is ActionKind.ERASE and a.reason != WINDOW_ENDED}
+    if foreign:
+        raise InputError(f"no plan of {plan.job.value} holds: {', '.join(sorted(foreign))}", hint=hint)
 
 
 def _action_of_json(data: Mapping[str, Any]) -> Action:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from kb.sweeps import ImageKind, Sweep, SweepId, SweepJob, SweepStatus
 from kb.telemetry import Metric, Span, count, observe, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from governance.effects import Effect
     from governance.plan import Plan
@@ -112,6 +113,8 @@ def run_to_end(run: Run, sweep: Sweep) -> Sweep:
         The sweep as it stands then: still running, when it was told to stop.
     """
     began, is_reachable = time.perf_counter(), True
+    with run.memories.ledger.read() as tx:
+        sweep = replace(sweep, counts=counts_of(tx, sweep.id))  # once: to tally with every batch would be quadratic
     with span(Span.SWEEP, job=sweep.job.value):
         while sweep.status is SweepStatus.RUNNING and not run.is_stopped():
             sweep, done = _tried(run, sweep)
@@ -143,10 +146,16 @@ def _tried(run: Run, sweep: Sweep) -> tuple[Sweep, int]:
 
 
 def _batch(run: Run, sweep: Sweep) -> tuple[Sweep, int]:
-    """Apply the next actions in one transaction; with the last of them the sweep is done."""
+    """Apply the next actions in one transaction; with the last of them the sweep is done.
+
+    Whoever was thought dead and is not, or lost the lock inside a batch, finds the sweep here as it stands by now.
+    """
     ledger, now = run.memories.ledger, run.memories.clock.now()
     occasion = Occasion(sweep=sweep, policy=run.policy, now=sweep.started_at)
     with span(Span.SWEEP_BATCH, job=sweep.job.value), ledger.write() as tx:
+        stands = tx.sweeps.get(sweep.id, is_locking=True)
+        if stands is None or stands.status is not SweepStatus.RUNNING:
+            return stands or replace(sweep, status=SweepStatus.DONE), 0
         waiting = tx.sweeps.waiting(sweep.id, run.policy.batch)
         tx.sweeping.revisions(
             [j.action.memory_id for j in waiting if j.action.memory_id], sweep.tenant, is_locking=True
@@ -156,9 +165,9 @@ def _batch(run: Run, sweep: Sweep) -> tuple[Sweep, int]:
             why, images = _applied(Writer(tx, sweep.id, now), journaled.action, occasion)
             tx.sweeps.applied(sweep.id, [(journaled.seq, why, images)], at=now)
             skipped.append((journaled.action.kind, why))
-        sweep = replace(sweep, counts=counts_of(tx, sweep.id))
+        sweep = replace(sweep, counts=_counted(sweep.counts, skipped))
         if len(waiting) < run.policy.batch:
-            sweep = _finished(tx, sweep, now)
+            sweep = _finished(tx, replace(sweep, counts=counts_of(tx, sweep.id)), now)
     for kind, why in skipped:
         outcome = SKIPPED if why else "applied"
         count(Metric.SWEEP_ACTIONS, job=sweep.job.value, action=kind.value, outcome=outcome)
@@ -206,6 +215,11 @@ def counts_of(tx: LedgerTx, sweep_id: SweepId) -> dict[str, int]:
         name = SKIPPED if why else kind.value
         counts[name] = counts.get(name, 0) + number
     return dict(sorted(counts.items()))
+
+
+def _counted(before: Mapping[str, int], done: Iterable[tuple[ActionKind, str]]) -> dict[str, int]:
+    counts = Counter(SKIPPED if why else kind.value for kind, why in done)
+    return dict(sorted((counts + Counter(before)).items()))
 
 
 def _finished(tx: LedgerTx, sweep: Sweep, now: Instant) -> Sweep:

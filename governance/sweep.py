@@ -13,7 +13,6 @@ from governance.effects.plain import GONE
 from governance.running import Run, begin, effect_of, ignore, never, resumed, run_to_end
 from kb.errors import InputError, Refused, StalePlan
 from kb.index.generations import META_KEY
-from kb.model import Standing
 from kb.sweeps import ActionKind, SweepJob
 from kb.telemetry import Metric, count
 
@@ -73,7 +72,7 @@ def apply(
             if is_exact:
                 _refuse_stale(tx, plan, policy)
             if not allow_mass:
-                _refuse_mass(tx, plan, policy)
+                _refuse_mass(tx, plan, policy, is_exact=is_exact)
             sweep = begin(tx, plan, actor=actor, reason=reason, now=memories.clock.now())
         return run_to_end(run, sweep)
 
@@ -126,8 +125,9 @@ def _check(plan: Plan, policy: Policy) -> None:
         raise InputError(f"no plan can hold these actions: {', '.join(sorted(unknown)) or plan.job.value}")
 
 
-def _refuse_mass(tx: LedgerTx, plan: Plan, policy: Policy) -> None:
-    live = plan.live or sum(c.count for c in tx.memories.counts(plan.tenant) if c.standing is Standing.ACTIVE)
+def _refuse_mass(tx: LedgerTx, plan: Plan, policy: Policy, *, is_exact: bool) -> None:
+    """Refuse without consent; a plan out of a file says how many lived when it was made, so they are counted anew."""
+    live = tx.governed.live(plan.tenant) if is_exact or not plan.live else plan.live
     if why := mass_refusal(plan, policy, live):
         count(Metric.SWEEPS_REFUSED, job=plan.job.value, why="mass")
         raise Refused(why, hint="look at the plan; if it is meant, repeat with --allow-mass")
@@ -147,7 +147,6 @@ def _staleness(tx: LedgerTx, plan: Plan, policy: Policy) -> tuple[str, tuple[str
     own = tx.meta.get(META_KEY)
     if plan.ledger != (own if isinstance(own, str) else ""):
         return "the plan was made from another ledger", ()
-    moved = moved_since(tx, plan)
     moved = moved_since(tx, plan)
     if not moved:
         return "", ()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BORNE_OUT = 0.5  # least share of a memory's claims that a witness must bear out; one true line vouches for no other
 AGREED, CONTRADICTED, CHECKED = "agreed", "contradicted", "checked"  # reasons of actions
+FOR, AGAINST = "check:for:", "check:against:"  # begin the witness of a check; the sources that decided it follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,37 @@ def distinct(witnesses: Iterable[Memory], lines: Mapping[str, frozenset[str]], h
         kept.append(witness)
         texts.add(text)
     return kept
+
+
+def heard(
+    told: Iterable[tuple[Memory, EvidenceEvent]], lines: Mapping[str, frozenset[str]], history: Sequence[EvidenceEvent]
+) -> list[EvidenceEvent]:
+    """Return what is new of what witnesses say of one memory: each of another than those before it, and no echo.
+
+    Args:
+        told: witnesses that count for the memory, with their words.
+        lines: by id, all that each was made from.
+        history: the memory's earlier events.
+    """
+    pairs, new = list(told), list[EvidenceEvent]()
+    for kind in (EvidenceKind.AGREEMENT, EvidenceKind.CONTRADICTION):
+        own = {witness.id: (witness, event) for witness, event in pairs if event.kind is kind}
+        roots = roots_heard(history, is_for=kind is EvidenceKind.AGREEMENT)
+        kept = distinct((witness for witness, _ in own.values()), lines, roots)
+        new += [own[witness.id][1] for witness in kept if root_of(witness) not in roots]
+    return unheard(new, history)
+
+
+def roots_heard(history: Iterable[EvidenceEvent], *, is_for: bool) -> frozenset[str]:
+    """Return the root sources that spoke for a memory, or against it: in the store, or asked by a check."""
+    said, prefix = (EvidenceKind.AGREEMENT, FOR) if is_for else (EvidenceKind.CONTRADICTION, AGAINST)
+    roots: set[str] = set()
+    for event in history:
+        if event.kind is said:
+            roots.add(event.witness)
+        elif event.kind is EvidenceKind.CHECK and event.witness.startswith(prefix):
+            roots.update(event.witness.removeprefix(prefix).split("+"))
+    return frozenset(roots)
 
 
 def weighing(memory: Memory, events: Sequence[EvidenceEvent]) -> Action:

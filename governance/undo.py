@@ -84,7 +84,7 @@ def undo(
 
 
 def _undoable(tx: LedgerTx, sweep_id: SweepId, tenant: str) -> Sweep:
-    sweep = tx.sweeps.get(sweep_id)
+    sweep = tx.sweeps.get(sweep_id, is_locking=True)
     if sweep is None or sweep.tenant != tenant:
         raise UnknownSweep(f"there is no sweep {sweep_id} in tenant {tenant}")
     if sweep.status is SweepStatus.UNDONE:

@@ -298,7 +298,12 @@ class Sync:
     def _remove(self, store: Store, items: Sequence[Item]) -> None:
         for item in items:
             if item.action is Action.REMOVE and item.document is not None:
-                self._report.memories["superseded"] += store.remove(item.document, self._memories.clock.now())
+                try:
+                    superseded = store.remove(item.document, self._memories.clock.now())
+                except StaleRevision as error:
+                    self._failed(store, item, _refused(error))
+                    continue
+                self._report.memories["superseded"] += superseded
                 self._report.documents["removed"] += 1
 
     def _renew(self, store: Store, items: Sequence[Item]) -> None:

@@ -93,7 +93,10 @@ class Store:
         with self._ledger.write() as tx:
             self._refuse_another_embedder(tx)
             self._refuse_rolled_back(tx, change)
-            before = tx.documents.get(document.id)
+            tx.memories.replace((*change.changed, *change.superseded))
+            before = tx.documents.get(document.id, is_locking=True)
+            if not _is_same(before, change.before):
+                raise StaleRevision(f"document {document.id} was changed meanwhile")
             tx.documents.put(document)
             if before is None or before.version != document.version:
                 if before is not None:
@@ -107,7 +110,6 @@ class Store:
                     run_id=self._run_id,
                 )
             tx.memories.add(change.added)
-            tx.memories.replace((*change.changed, *change.superseded))
             tx.outbox.mark([m.id for m in touched], now)
             tx.failures.clear(self._tenant, document.source)
 
@@ -127,10 +129,14 @@ class Store:
             raise StaleRevision(f"document {change.document.id} holds what was rolled back or erased meanwhile")
 
     def touch(self, document: Document) -> None:
-        """Note new size and times of a document whose bytes are the same."""
+        """Note new size and times of a document whose bytes are the same.
+
+        One that was rolled back or put back meanwhile is left to the next run, which reads its file again.
+        """
         with self._ledger.write() as tx:
-            tx.documents.put(document)
-            tx.failures.clear(self._tenant, document.source)
+            if _is_same(tx.documents.get(document.id, is_locking=True), document):
+                tx.documents.put(document)
+                tx.failures.clear(self._tenant, document.source)
 
     def forget(self, sources: Sequence[str]) -> None:
         """Forget the failures of files that are as they were stored, or gone."""
@@ -141,30 +147,42 @@ class Store:
 
     @repeated
     def rename(self, document: Document, now: Instant) -> None:
-        """Give a document, and its memories, their new address."""
+        """Give a document, and its memories, their new address.
+
+        Raises:
+            StaleRevision: it was rolled back or put back meanwhile.
+        """
         with self._ledger.write() as tx:
             moved = [
                 replace(m, source=document.source, updated_at=now, rev=m.rev + 1)
                 for m in tx.memories.of_document(document.id)
                 if m.valid_to == FOREVER
             ]
-            tx.documents.put(document)
             tx.memories.replace(moved)
+            if not _is_same(tx.documents.get(document.id, is_locking=True), document):
+                raise StaleRevision(f"document {document.id} was changed meanwhile")
+            tx.documents.put(document)
             tx.outbox.mark([m.id for m in moved], now)
             tx.failures.clear(self._tenant, document.source)
 
     @repeated
     def remove(self, document: Document, now: Instant) -> int:
-        """Supersede a deleted document's memories; return how many. The ledger keeps them, and the past finds them."""
+        """Supersede a deleted document's memories; return how many. The ledger keeps them, and the past finds them.
+
+        Raises:
+            StaleRevision: it was rolled back or put back meanwhile; the next run looks at it anew.
+        """
         with self._ledger.write() as tx:
             lost = [
                 ended(m, now, "its document was deleted")
                 for m in tx.memories.of_document(document.id)
                 if m.valid_to == FOREVER
             ]
+            tx.memories.replace(lost)
+            if not _is_same(tx.documents.get(document.id, is_locking=True), document):
+                raise StaleRevision(f"document {document.id} was changed meanwhile")
             tx.documents.put(replace(document, deleted_at=now, updated_at=now))
             tx.documents.close_version(document.id, document.version, now)
-            tx.memories.replace(lost)
             tx.outbox.mark([m.id for m in lost], now)
             tx.failures.clear(self._tenant, document.source)
         return len(lost)
@@ -193,6 +211,13 @@ class Store:
             left = [m for m in tx.memories.get(tx.memories.staged()).values() if m.doc_id in ours]
             _unstage(tx, left, now)
         return len(left)
+
+
+def _is_same(stored: Document | None, read: Document | None) -> bool:
+    """Return whether a document still is the version that was read: a rollback, or its undo, puts another one back."""
+    if stored is None or read is None:
+        return stored is read
+    return (stored.version, stored.deleted_at, stored.memory_ids) == (read.version, read.deleted_at, read.memory_ids)
 
 
 def _may_be_renewed(tx: LedgerTx, memory: Memory) -> bool:

@@ -125,11 +125,11 @@ class Daemon:
 
     def _clockwork(self) -> BackgroundScheduler:
         logging.getLogger("apscheduler").setLevel(logging.ERROR)  # what runs and fails is logged by us, once
-        grace = max(1, round(self._settings.jobs.misfire_hours * 3600))
         scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={lane.value: ThreadPoolExecutor(1) for lane in Lane},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": grace},
+            # Whether a slot is too late, the ledger's rules say; the clockwork drops nothing that waited in its lane.
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
         for job, schedule in self._agenda.schedules.items():
             scheduler.add_job(

@@ -217,7 +217,9 @@ def _without_rows(
     with memories.ledger.read() as tx:
         sweep = tx.sweeps.get(one.sweep_id)
     if sweep is not None and sweep.status is SweepStatus.RUNNING:
-        resume(memories, one.tenant, policy_of(settings, one.tenant))
+        ended = resume(memories, one.tenant, policy_of(settings, one.tenant))
+        if any(s.id == one.sweep_id and s.status is SweepStatus.RUNNING for s in ended):
+            return [f"the sweep {one.sweep_id} was stopped"]  # what it has not taken yet must be purged, too
     taken = _taken(memories, one.sweep_id)
     problems = _purged(memories, settings, one, taken, done, caches)
     if not problems:

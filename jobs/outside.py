@@ -44,11 +44,11 @@ def outside(settings: Settings, *, checks: int, is_dry: bool) -> Iterator[Outsid
         return
     with ExitStack() as stack:
         search = _search(settings, stack) if checks else None
-        is_unpaid = search is None or not search.is_paid or settings.search.approve == "always"
+        may_ask = search is None or not search.is_paid or settings.search.approve == "always"
         yield Outside(
-            checker=_checker(search) if search is not None and is_unpaid else None,
+            checker=_checker(search) if search is not None and may_ask else None,
             comparer=_comparer(settings, stack),
-            note="" if is_unpaid or settings.search.approve == "never" else ASKS,
+            note="" if may_ask else ASKS,
         )
 
 
@@ -56,7 +56,7 @@ def _search(settings: Settings, stack: ExitStack) -> WebSearch | None:
     from crag_runtime.searchers import open_search  # noqa: PLC0415 - import what is used
     from crag_runtime.threads import Threads  # noqa: PLC0415
 
-    if settings.search.provider == "none":
+    if settings.search.provider == "none" or settings.search.approve == "never":
         return None
     threads = Threads()
     stack.callback(threads.close)

@@ -96,10 +96,14 @@ def _line(witness: Witness, ancestors: Mapping[str, frozenset[str]]) -> frozense
 
 
 def _note_root(memory: Memory) -> str:
-    """Return a note's author, or the host it restates: crediting a page makes it no second witness of that page."""
+    """Return what sort of author a note has, or the host it restates: who credits a page is no second witness of it.
+
+    A scope says who may read a note, not who wrote it. Who hears two notes of people sees both, so that one of them is
+    shared, or both are of one scope; whether one hand wrote them cannot be told, and so they are one witness.
+    """
     if memory.source.startswith(_WEB) and (host := host_of(memory.source)):
         return registrable(host)
-    return f"note:{memory.source_class.value}/{memory.scope.agent}/{memory.scope.user}"
+    return f"note:{memory.source_class.value}"
 
 
 def _document_root(source: str) -> str:

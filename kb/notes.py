@@ -82,6 +82,7 @@ def _line(tx: LedgerTx, note: Memory, parents: Sequence[str]) -> tuple[list[str]
         if note.id not in own:
             counted.append(parent)
             above |= own
+    tx.sweeping.hold(above)
     return counted, list(tx.memories.get(map(MemoryId, sorted(above))).values())
 
 

@@ -26,8 +26,9 @@ class Record:
     """How a source fared; a document counts once, however many passages it has.
 
     Args:
-        good: pieces that were verified, agreed with or borne out by a check, and never spoken against.
-        bad: pieces that were rejected, rolled back, contradicted by what is verified, or refuted by a check.
+        good: pieces that were verified, agreed with or borne out by a check, and not spoken against.
+        bad: pieces that were rejected, rolled back, contradicted by what is verified, or refuted by a check; not those
+            that a person has verified since.
     """
 
     good: int = 0

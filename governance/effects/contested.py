@@ -52,16 +52,24 @@ def contest(writer: Writer, memory: Memory | None, action: Action, occasion: Occ
 
 
 def settle(writer: Writer, memory: Memory | None, action: Action, _: Occasion) -> str:
-    """Settle what two memories disagreed about; a side that nothing else contests is contested no longer."""
+    """Settle what two memories disagreed about; a side that nothing else contests is contested no longer.
+
+    Each action sees to both sides: that of the other is passed over when its memory has changed meanwhile.
+    """
     if memory is None:
         return GONE
-    other = str(action.detail["other"])
-    one, two = sorted((str(memory.id), other))
+    one, two = sorted((str(memory.id), str(action.detail["other"])))
     between = [c for c in _between(writer, one, two) if c.kind == action.detail["kind"]]
     settled = writer.settle(between, by=str(action.detail.get("by") or action.reason))
-    is_open = bool(writer.tx.contradictions.of_memories([memory.id], is_open=True))
-    after = writer.put_memory(memory, replace(memory, contested=is_open))
+    after = _cleared(writer, memory)
+    if settled and (other := _other(writer, memory, action)) is not None:
+        _cleared(writer, other)
     return "" if settled or after is not memory else ALREADY
+
+
+def _cleared(writer: Writer, memory: Memory) -> Memory:
+    is_open = bool(writer.tx.contradictions.of_memories([memory.id], is_open=True))
+    return writer.put_memory(memory, replace(memory, contested=is_open))
 
 
 def look(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from kb.sweeps import Action
 
 PIECES, ANSWER, DOCUMENT, REMARK, NAME = "pieces", "answer_id", "doc_id", "remark", "name"  # in an action's detail
+RESTORABLE = "restorable"  # why gc leaves a memory that was retired too short a time ago
 GRADED = "graded"  # likewise: memories whose cached grades go, since they may repeat words of an erased question
 
 
 def erase(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
     """Take away a memory, or (without one) an answer, a document, or what somebody remarked."""
     if action.reason == WINDOW_ENDED:
-        return _collected(writer, memory)
+        return _collected(writer, memory, occasion)
     writer.tx.erasure.begin(occasion.sweep.id, occasion.sweep.tenant)
     if memory is not None:
         left: Sequence[int] | None = action.detail.get(PIECES)  # type: ignore[assignment] # JSON of a plan
@@ -42,11 +43,13 @@ def erase(writer: Writer, memory: Memory | None, action: Action, occasion: Occas
     return GONE if action.memory_id else _other(writer, action, occasion.sweep.tenant)
 
 
-def _collected(writer: Writer, memory: Memory | None) -> str:
+def _collected(writer: Writer, memory: Memory | None, occasion: Occasion) -> str:
     if memory is None:
         return GONE
     if memory.standing is not Standing.RETIRED or memory.pinned or memory.contested:
         return memory.standing.value
+    if memory.updated_at + occasion.policy.rules[memory.source_class].restore > occasion.now:
+        return RESTORABLE
     writer.tx.contradictions.remove([memory.id])
     writer.remove_memory(memory)
     if memory.doc_id is not None:
@@ -56,7 +59,7 @@ def _collected(writer: Writer, memory: Memory | None) -> str:
 
 def _read_again(writer: Writer, doc_id: DocumentId, lost: MemoryId) -> None:
     """Let the next sync read a document anew that still lists a passage which is gone: its file may hold it still."""
-    document = writer.tx.documents.get(doc_id)
+    document = writer.tx.documents.get(doc_id, is_locking=True)
     if document is None or lost not in document.memory_ids or not document.fingerprint.raw:
         return
     unread = replace(document.fingerprint, raw="", content="")

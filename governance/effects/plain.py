@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 GONE = "gone"  # the memory is no longer there
 ALREADY = "already"  # it is so, and was not made so by this action
+LEADS = "leads_on"  # an answer-key behind which there is something, by now or still
 LAST = "last"  # nothing else is left of its document
 LIVE = (Standing.ACTIVE, Standing.QUARANTINED)
 
@@ -58,6 +59,8 @@ def _kept(writer: Writer, memory: Memory) -> str:
     )
     if why := next((why for is_so, why in guards if is_so), ""):
         return why
+    if memory.kind is Kind.ANSWER:
+        return LEADS if writer.tx.governed.leads_on(memory.id) else ""
     is_evidence = memory.standing is Standing.ACTIVE and memory.doc_id is not None
     is_last = is_evidence and not writer.tx.sweeping.has_other_live(memory.doc_id, memory.id)  # type: ignore[arg-type]
     return LAST if is_last else ""

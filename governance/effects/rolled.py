@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from governance.effects import plain
+from governance.marks import LEFT
 from kb.model import FOREVER, DocumentId, MemoryId, Standing
 from kb.rolled_back import CODES, ROOT_CODE, marks, said_of
 from kb.sweeps import ActionKind, TombstoneKind
@@ -39,7 +40,7 @@ def quarantine(writer: Writer, memory: Memory | None, action: Action, occasion: 
         writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, marks(memory.text), reason=action.reason)
     said = said_of(str(action.detail["said"]), occasion.sweep.id)
     writer.put_memory(memory, replace(memory, standing=Standing.QUARANTINED, standing_reason=said, contested=False))
-    _settle(writer, memory, said)
+    _settle(writer, memory, f"{LEFT}{said}")  # should a person restore it, both sides are there again
     return ""
 
 
@@ -79,7 +80,7 @@ def revive(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
 
 
 def _document(writer: Writer, action: Action, occasion: Occasion) -> str:
-    document = writer.tx.documents.get(DocumentId(str(action.detail["doc_id"])))
+    document = writer.tx.documents.get(DocumentId(str(action.detail["doc_id"])), is_locking=True)
     if document is None or document.tenant != occasion.sweep.tenant:
         return plain.GONE
     is_deleted = document.deleted_at is not None

@@ -73,7 +73,7 @@ def _put_memory(writer: Writer, key: str, target: Columns | None) -> None:
 
 
 def _document(tx: LedgerTx, key: str) -> Columns | None:
-    document = tx.documents.get(DocumentId(key))
+    document = tx.documents.get(DocumentId(key), is_locking=True)
     return None if document is None else images.document_columns(document)
 
 

@@ -23,6 +23,7 @@ _LIVE = sa.text("deleted_at IS NULL")  # literal, so that the index of live sour
 _TENANT: sa.BindParameter[str] = sa.bindparam("tenant")
 
 _GET = sa.select(documents).where(_D.id == sa.bindparam("id"))
+_LOCKED = _GET.with_for_update()
 _BY_SOURCE = sa.select(documents).where(_D.tenant == _TENANT, _D.source == sa.bindparam("source"), _LIVE)
 _OF_ROOT = sa.select(documents).where(_D.tenant == _TENANT, _D.root == sa.bindparam("root")).order_by(_D.source, _D.id)
 _WITH_RAW = _OF_ROOT.where(_D.raw == sa.bindparam("raw"), _LIVE)
@@ -67,9 +68,15 @@ class Documents:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def get(self, doc_id: DocumentId) -> Document | None:
-        """Return a document, deleted or not; None when there is none."""
-        return self._one(_GET, id=checked_key(doc_id, "doc_id"))
+    def get(self, doc_id: DocumentId, *, is_locking: bool = False) -> Document | None:
+        """Return a document, deleted or not; None when there is none.
+
+        Args:
+            doc_id: of the document.
+            is_locking: nobody else may change it before this transaction ends; who puts one over another that it has
+                read must ask so, after the memories that it changes, so that two writers never wait in a ring.
+        """
+        return self._one(_LOCKED if is_locking else _GET, id=checked_key(doc_id, "doc_id"))
 
     def by_source(self, tenant: str, source: str) -> Document | None:
         """Return the live document at a source, None when there is none."""

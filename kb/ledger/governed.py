@@ -113,6 +113,7 @@ _KEYS_TO = (
     )
     .distinct()
 )
+_LEADS_ON = _LEADS.where(_KEY_STEP.c.child == sa.bindparam("key")).limit(1)
 _LED_TO = _LEADS.where(_KEY_STEP.c.child.in_(_IDS)).distinct()
 _KEYS = sa.select(*_COLUMNS).where(_M.id.in_(_IDS), *_IS_OPEN_KEY, _M.standing.in_([s.value for s in LIVE]))
 
@@ -250,6 +251,10 @@ class Governed:
             rows = self._rows(_KEYS, {**named, "ids": [k for k, cited in leading.items() if cited <= gone]})
             found += sorted(rows, key=lambda row: row.id)
         return found
+
+    def leads_on(self, key: MemoryId) -> bool:
+        """Return whether an answer-key leads to a memory that may still be retrieved, or may come back."""
+        return self._connection.execute(_LEADS_ON, {"key": checked_key(key, "key")}).first() is not None
 
     def retired(self, tenant: str, until: Mapping[SourceClass, Instant]) -> Iterator[GovernedRow]:
         """Yield retired rows, not pinned and not contested, last changed at or before their class's instant, by id."""

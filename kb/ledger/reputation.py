@@ -29,8 +29,17 @@ _SAYS = sa.case(
     (sa.and_(_E.kind.in_(_FOR), sa.or_(_E.weight > 0, _E.kind == EvidenceKind.VERIFICATION.value)), 1),
     else_=0,
 )
-_HEARD = sa.select(_PIECE, _SAYS, _M.source).select_from(
-    memories.join(evidence, sa.and_(_E.memory_id == _M.id, _E.tenant == _TENANT))
+_LATER = evidence.alias("later")
+_VOUCHED = sa.exists().where(  # a person has looked since, and takes what was said against it back
+    _LATER.c.memory_id == _E.memory_id,
+    _LATER.c.tenant == _TENANT,
+    _LATER.c.kind == EvidenceKind.VERIFICATION.value,
+    _LATER.c.at >= _E.at,
+)
+_HEARD = (
+    sa.select(_PIECE, _SAYS, _M.source)
+    .select_from(memories.join(evidence, sa.and_(_E.memory_id == _M.id, _E.tenant == _TENANT)))
+    .where(sa.not_(sa.and_(_M.verified, _SAYS < 0, _VOUCHED)))
 )
 _ROLLED = sa.select(_PIECE, sa.literal(-1), _M.source).where(
     _M.standing == Standing.QUARANTINED.value, _M.standing_reason.startswith(ROLLED_BACK, autoescape=True)
@@ -81,7 +90,10 @@ class Reputation:
 
 
 def _counted(rows: Iterable[tuple[str, int]]) -> Record:
-    """Return the record: a piece that was ever spoken against counts against, whatever else was said of it."""
+    """Return the record: a piece that was spoken against counts against, whatever else was said of it.
+
+    But a memory that a person verifies afterwards is cleared of what was said against it before.
+    """
     good: set[str] = set()
     bad: set[str] = set()
     for piece, says in rows:

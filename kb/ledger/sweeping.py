@@ -22,6 +22,7 @@ _M, _V, _E = memories.c, versions.c, evidence.c
 _IDS: sa.BindParameter[list[str]] = sa.bindparam("ids", expanding=True)
 _REVS = sa.select(_M.id, _M.rev, _M.tenant).where(_M.id.in_(_IDS)).order_by(_M.id)
 _LOCKED = _REVS.with_for_update()
+_HELD = _REVS.with_for_update(read=True)
 _OTHER_LIVE = (
     sa.select(_M.id)
     .where(
@@ -63,6 +64,14 @@ class Sweeping:
             rows = self._connection.execute(_LOCKED if is_locking else _REVS, {"ids": part})
             found.update((row[0], row[1]) for row in rows if row[2] == tenant)
         return found
+
+    def hold(self, ids: Iterable[str]) -> None:
+        """Let no sweep change these memories before this transaction ends: something is written from them.
+
+        A sweep that comes at the same time is waited for, or waits and finds what was written.
+        """
+        for part in chunks(checked_keys(sorted(set(ids)), "id")):
+            self._connection.execute(_HELD, {"ids": part}).all()
 
     def has_other_live(self, doc_id: DocumentId, but: MemoryId) -> bool:
         """Return whether a document has an active memory beside this one."""

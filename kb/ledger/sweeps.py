@@ -33,6 +33,7 @@ _S, _A, _I = sweeps.c, actions.c, images.c
 _ID: sa.BindParameter[str] = sa.bindparam("id")
 _AT_MOST: sa.BindParameter[int] = sa.bindparam("at_most", type_=sa.Integer)
 _GET = sa.select(sweeps).where(_S.id == _ID)
+_LOCKED = _GET.with_for_update()
 _WAITING = sa.select(actions).where(_A.sweep_id == _ID, _A.applied_at.is_(None)).order_by(_A.seq).limit(_AT_MOST)
 _OF_SWEEP = (
     sa.select(actions).where(_A.sweep_id == _ID, _A.seq > sa.bindparam("after")).order_by(_A.seq).limit(_AT_MOST)
@@ -92,9 +93,15 @@ class Sweeps:
             self._connection.execute(sa.insert(actions), page)
         return total
 
-    def get(self, sweep_id: SweepId) -> Sweep | None:
-        """Return a sweep, None when there is none."""
-        row = self._connection.execute(_GET, {"id": checked_key(sweep_id, "sweep_id")}).first()
+    def get(self, sweep_id: SweepId, *, is_locking: bool = False) -> Sweep | None:
+        """Return a sweep, None when there is none.
+
+        Args:
+            sweep_id: of the sweep.
+            is_locking: nobody else may take a batch of it, or undo it, before this transaction ends.
+        """
+        query = _LOCKED if is_locking else _GET
+        row = self._connection.execute(query, {"id": checked_key(sweep_id, "sweep_id")}).first()
         return None if row is None else _sweep_of_row(row)
 
     def waiting(self, sweep_id: SweepId, limit: int) -> list[Journaled]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -217,3 +218,19 @@ def test_a_wrong_schedule_keeps_the_daemon_from_starting(tmp_path: Path) -> None
         serving(tmp_path, FakeClock(), Seen(), ledger, prune="weekly 0 04:00"),
     ):
         pass
+
+
+def test_a_job_that_waited_in_its_lane_beyond_the_misfire_grace_is_not_forgotten(tmp_path: Path) -> None:
+    clock, seen, begun = FakeClock(), Seen(), time.monotonic()
+    clock.instant -= clock.instant % HOUR
+
+    def take_long(_: JobContext) -> None:
+        until(lambda: time.monotonic() - begun > 2.5, "more than the clockwork's least grace has passed")
+
+    seen.deeds = {JobName.DECAY: take_long}
+    hourly = dict.fromkeys(("decay", "promote"), "hourly :00")
+    with (
+        open_ledger(None, data_dir=tmp_path / "kb") as ledger,
+        serving(tmp_path, clock, seen, ledger, misfire_hours=0.0003, **hourly),
+    ):
+        until(lambda: outcomes(ledger, JobName.PROMOTE) == ["done"], "its slot is run, the lane being free again")
