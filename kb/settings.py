@@ -19,6 +19,7 @@ from pydantic_settings import (
 from kb.errors import ConfigError
 from kb.model import SourceClass
 from kb.settings_governance import GovernSettings, JobsSettings
+from kb.settings_serving import ServeSettings
 from kb.trust import MAX_DAYS, MIN_HALF_LIFE_DAYS, TrustPolicy
 
 PROJECT_FILE = "kb.toml"
@@ -214,6 +215,7 @@ class Settings(BaseSettings):
     ask: AskSettings = AskSettings()
     govern: GovernSettings = GovernSettings()
     jobs: JobsSettings = JobsSettings()
+    serve: ServeSettings = ServeSettings()
     trust: dict[SourceClass, ClassSettings] = Field(default_factory=dict)
     sources: list[SourceSettings] = Field(default_factory=list)
 

@@ -28,6 +28,7 @@ from kb.ledger.evidence import Evidence
 from kb.ledger.failures import Failures
 from kb.ledger.faults import DOOMED, pool_fault, refuse_doomed
 from kb.ledger.governed import Governed
+from kb.ledger.keys import Keys
 from kb.ledger.lineage import Lineage
 from kb.ledger.looking import Looking
 from kb.ledger.memories import Memories
@@ -95,6 +96,7 @@ class LedgerTx:
         self.reputation = Reputation(connection)
         self.slots = Slots(connection)
         self.upkeep = Upkeep(connection)
+        self.keys = Keys(connection)
         self.erasing = Erasing(connection)
         self.erasure = Erasure(connection)
 

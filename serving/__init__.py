@@ -1,0 +1,1 @@
+"""Serving: HTTP, MCP and the console's mount over the same store, each request as its key allows."""

@@ -1,0 +1,72 @@
+"""Errors as problem+json (RFC 9457): the same words as on the command line, and a status for who can act.
+
+401  no key, or one that opens nothing        404  there is no such thing (in this key's tenant)
+403  the key may not                          409  refused by a guard: stale plan, mass, another waits; or locked
+413  too large      422  not valid            429  too many requests, with Retry-After
+500  unexpected     503  a dependency is away, or the server drains
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from kb.errors import (
+    ConfigError,
+    DependencyError,
+    InputError,
+    KbError,
+    Locked,
+    Refused,
+    UnknownAnswer,
+    UnknownMemory,
+    UnknownSweep,
+)
+
+if TYPE_CHECKING:
+    from kb.model import Json
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Unauthorised(Refused):
+    """The request carries no key that opens anything."""
+
+
+class Forbidden(Refused):
+    """The key may not do this."""
+
+
+_STATUS: tuple[tuple[type[KbError], HTTPStatus], ...] = (  # first match wins: narrow before wide
+    (Unauthorised, HTTPStatus.UNAUTHORIZED),
+    (Forbidden, HTTPStatus.FORBIDDEN),
+    (UnknownMemory, HTTPStatus.NOT_FOUND),
+    (UnknownAnswer, HTTPStatus.NOT_FOUND),
+    (UnknownSweep, HTTPStatus.NOT_FOUND),
+    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (Refused, HTTPStatus.CONFLICT),
+    (Locked, HTTPStatus.CONFLICT),
+    (DependencyError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ConfigError, HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+
+
+def status_of(error: KbError) -> HTTPStatus:
+    """Return the status that an error answers with."""
+    return next((s for kind, s in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def problem_of(error: KbError, *, instance: str = "") -> dict[str, Json]:
+    """Return an error as a problem document."""
+    status = status_of(error)
+    said: dict[str, Json] = {
+        "type": f"urn:kb:{type(error).__name__}",
+        "title": status.phrase,
+        "status": int(status),
+        "detail": str(error),
+    }
+    if error.hint:
+        said["hint"] = error.hint
+    if instance:
+        said["instance"] = instance
+    return said

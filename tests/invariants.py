@@ -1,0 +1,175 @@
+"""What must hold of a ledger and its index when nobody writes any more, whoever wrote what before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from kb.ledger.barring import barred_texts
+from kb.ledger.schema import answers, citations, documents, evidence, lineage, memories, outbox, utility
+from kb.ledger.schema_governance import actions, contradictions, images, sweeps
+from kb.model import FOREVER, Kind, Standing
+from kb.rebuild import reconcile
+from kb.sweeps import ActionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kb.memories import Memories
+    from kb.model import Memory
+
+Row = Any
+
+
+def broken(store: Memories) -> list[str]:
+    """Return what does not hold, each in a line; the index is drained before."""
+    while store.projector.drain().pending:
+        pass
+    found: list[str] = []
+    with store.ledger.read() as tx:
+        stored = {m.id: m for m in tx.memories.page("", 10**6)}
+        texts = [m.text for m in stored.values()]
+        bars = barred_texts(tx, "default", texts)
+    with store.ledger.engines.reads.connect() as connection:
+        tables = {t.name: list(connection.execute(sa.select(t))) for t in _TABLES}
+    found += _journal(tables)
+    found += _images(tables, stored)
+    found += _documents(tables, stored)
+    found += _orphans(tables, stored)
+    found += _conflicts(tables, stored)
+    found += _standings(tables, stored)
+    found += _barred(tables, stored, bars)
+    found += [f"the outbox still has {len(tables['outbox'])} entries"] if tables["outbox"] else []
+    if (differs := reconcile(store)).ids:
+        found.append(f"the index differs: {differs}")
+    return found
+
+
+_TABLES = (
+    actions, answers, citations, contradictions, documents, evidence, images, lineage, outbox, sweeps, utility, memories
+)  # fmt: skip
+
+
+def _journal(tables: dict[str, Sequence[Row]]) -> list[str]:
+    found = [f"sweep {s.id} ({s.job}) still runs" for s in tables["sweeps"] if s.status == "running"]
+    found += [f"{a.sweep_id}/{a.seq} was never applied" for a in tables["actions"] if a.applied_at is None]
+    for sweep in tables["sweeps"]:
+        own = [a for a in tables["actions"] if a.sweep_id == sweep.id]
+        counted = Counter("skipped" if a.skipped else a.kind for a in own)
+        if dict(counted) != dict(sweep.counts):
+            found.append(f"sweep {sweep.id} says {sweep.counts}, its journal {dict(counted)}")
+        if sorted(a.seq for a in own) != list(range(len(own))):
+            found.append(f"the journal of sweep {sweep.id} has holes")
+    return found
+
+
+def _images(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+    found = []
+    steps: dict[str, list[tuple[int, int]]] = {}
+    skipped = {(a.sweep_id, a.seq) for a in tables["actions"] if a.skipped}
+    for image in tables["images"]:
+        if (image.sweep_id, image.seq) in skipped:
+            found.append(f"{image.sweep_id}/{image.seq} was skipped and has an image")
+        if image.kind == "memory" and image.before and image.after:
+            steps.setdefault(image.key, []).append((image.before["rev"], image.after["rev"]))
+    for key, own in steps.items():
+        if any(b != a + 1 for a, b in own) or len({a for a, _ in own}) < len(own):
+            found.append(f"memory {key} was changed twice from one revision: {sorted(own)}")
+        if key in stored and stored[key].rev < max(b for _, b in own):
+            found.append(f"memory {key} went back to revision {stored[key].rev}: {sorted(own)}")
+    return found
+
+
+def _documents(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+    found = []
+    listed: set[str] = set()
+    collected = _collected(tables)
+    for document in tables["documents"]:
+        if document.deleted_at is not None:
+            continue
+        listed |= set(document.memory_ids)
+        for id_ in document.memory_ids:
+            if id_ not in stored:
+                if id_ not in collected:
+                    found.append(f"document {document.id} lists {id_}, which is gone")
+            elif stored[id_].standing in (Standing.SUPERSEDED, Standing.STAGED):
+                found.append(f"document {document.id} lists {id_}, which is {stored[id_].standing}")
+    for memory in stored.values():
+        if memory.doc_id and memory.standing is Standing.ACTIVE and memory.id not in listed:
+            found.append(f"{memory.id} is active and no live document lists it: {memory.standing_reason!r}")
+    return found
+
+
+def _collected(tables: dict[str, Sequence[Row]]) -> set[str]:
+    kind, why = ActionKind.ERASE.value, "restore_window_ended"
+    return {a.memory_id for a in tables["actions"] if a.kind == kind and a.reason == why and not a.skipped}
+
+
+def _orphans(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+    given = {a.id for a in tables["answers"]}
+    there = {*stored, *given, *_collected(tables)}
+    found = [
+        f"lineage {e.kind} names {id_}, which is gone"
+        for e in tables["lineage"]
+        for id_ in (e.parent, e.child)
+        if id_ not in there and "://" not in id_
+    ]
+    found += [f"{e.kind} of {e.memory_id}, which is gone" for e in tables["evidence"] if e.memory_id not in there]
+    found += [f"utility of {u.memory_id}, which is gone" for u in tables["utility"] if u.memory_id not in there]
+    found += [f"a citation of {c.memory_id}, which is gone" for c in tables["citations"] if c.memory_id not in there]
+    keys: dict[str, set[str]] = {}
+    for edge in tables["lineage"]:
+        if edge.kind == "key":
+            keys.setdefault(edge.child, set()).add(edge.parent)
+    found += [f"key {key} leads to {len(own)} answers" for key, own in keys.items() if len(own) != 1]
+    return found
+
+
+def _conflicts(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+    rows = tables["contradictions"]
+    found = [f"a contradiction names {i}, which is gone" for c in rows for i in (c.one, c.other) if i not in stored]
+    sides = {id_ for c in rows if c.settled_at is None for id_ in (c.one, c.other)}
+    for memory in stored.values():
+        if memory.contested is not (memory.id in sides):
+            found.append(f"{memory.id} ({memory.standing}) is contested: {memory.contested}; open rows say otherwise")
+    return found
+
+
+def _standings(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+    found = []
+    retired = {a.memory_id for a in tables["actions"] if a.kind == "retire" and not a.skipped}
+    for memory in stored.values():
+        if memory.standing is Standing.STAGED:
+            found.append(f"{memory.id} is still staged")
+        if memory.standing is Standing.SUPERSEDED and (memory.valid_to == FOREVER or not memory.standing_reason):
+            found.append(f"{memory.id} is superseded: {memory.valid_to} {memory.standing_reason!r}")
+        if memory.standing is Standing.ACTIVE and memory.valid_to != FOREVER:
+            found.append(f"{memory.id} is active until {memory.valid_to}")
+        if memory.standing is Standing.RETIRED and memory.id not in retired:
+            found.append(f"{memory.id} is retired and no sweep has retired it")
+        if memory.standing is Standing.QUARANTINED and not memory.standing_reason:
+            found.append(f"{memory.id} is quarantined without a reason")
+    return found
+
+
+def _barred(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory], bars: Any) -> list[str]:
+    found = []
+    for memory in stored.values():
+        bar = bars.get(memory.text)
+        if bar is None or memory.kind is Kind.ANSWER:
+            continue
+        if bar.tombstone.is_erased:
+            found.append(f"{memory.id} ({memory.standing}) says what was erased")
+        elif memory.standing is Standing.ACTIVE and not memory.trust.verified:
+            history = [
+                (a.kind, a.reason, a.skipped, a.applied_at, a.sweep_id)
+                for a in tables["actions"]
+                if a.memory_id == memory.id
+            ]
+            found.append(
+                f"{memory.id} ({memory.kind}, {memory.standing_reason!r}) is active, and barred by"
+                f" {bar.tombstone}: {sorted(history, key=lambda h: h[3])}"
+            )
+    return found
