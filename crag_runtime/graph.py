@@ -45,7 +45,7 @@ from crag_runtime.nodes import web as searching
 from crag_runtime.nodes import write_back as writing_back
 from crag_runtime.state import Given, GradeInput, NodeName, RunState
 from kb.errors import DependencyError, IndexUnavailable, LedgerUnavailable
-from kb.telemetry import Metric, Span, observe, span
+from kb.telemetry import Attr, Metric, Span, observe, span
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -250,7 +250,7 @@ def _observed(name: NodeName, node: Node) -> Node:
         began = time.perf_counter()
         reserve = 0 if name is NodeName.GENERATE else 1
         account = runtime.context.spending.of(state.get("answer_id", ""), state.get("usage", {}), reserve=reserve)
-        with span(Span.NODE, node=name.value), account:
+        with span(Span.NODE, {Attr.NODE: name.value}), account:
             update = await node(state, runtime)
         observe(Metric.NODE_SECONDS, time.perf_counter() - began, node=name.value)
         if written := GIVEN & update.keys():

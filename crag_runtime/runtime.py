@@ -24,7 +24,7 @@ from kb.errors import DependencyError, InputError, KbError, LedgerUnavailable
 from kb.history import AnswerId
 from kb.ids import digest
 from kb.log import get_logger
-from kb.telemetry import Metric, Span, count, observe, span
+from kb.telemetry import WORKFLOW, Attr, Metric, Operation, Span, count, messages, observe, span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from crag_runtime.evidence import Evidence
     from crag_runtime.graph import Compiled
     from kb.model import Scope
+    from kb.telemetry import Recording
+
+SAID = {Attr.OPERATION: Operation.WORKFLOW.value, Attr.WORKFLOW: WORKFLOW}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +119,16 @@ class CragRuntime:
         given = _given(request, uuid.uuid4().hex, approve=self._unattended(request))
 
         async def work(emit: Callable[[Context], None], control: RunControl) -> None:
-            with span(Span.ASK), _typed(self.deps.policy.budgets.steps):
-                ended: Any = await self._gathering.ainvoke(given, self._config(""), context=self.deps, control=control)
-            state: RunState = ended
-            task = await task_of(state, self.deps)
-            emit(Context(answer=await self._finished(state), excerpts=task.excerpts))
+            with span(Span.ASK, SAID) as recording:
+                with _typed(self.deps.policy.budgets.steps):
+                    ended: Any = await self._gathering.ainvoke(
+                        given, self._config(""), context=self.deps, control=control
+                    )
+                state: RunState = ended
+                task = await task_of(state, self.deps)
+                answer = await self._finished(state)
+                _tell(recording, state, answer)
+            emit(Context(answer=answer, excerpts=task.excerpts))
 
         return [context async for context in self._runs.events(work)][-1]
 
@@ -200,13 +208,15 @@ class CragRuntime:
         seen = Seen()
         result: Answer | Waiting | None = None
         try:
-            with span(Span.ASK), _typed(self.deps.policy.budgets.steps, run.thread if self._is_lasting else ""):
-                await self._followed(given, run.key, seen, emit, control)
-            observe(Metric.ASK_SECONDS, time.perf_counter() - began)
-            if seen.asked is None:
-                result = await self._finished(seen.state)
-            else:
-                result = _waiting(seen.asked, seen.state, run.thread)
+            with span(Span.ASK, SAID) as recording:
+                with _typed(self.deps.policy.budgets.steps, run.thread if self._is_lasting else ""):
+                    await self._followed(given, run.key, seen, emit, control)
+                observe(Metric.ASK_SECONDS, time.perf_counter() - began)
+                if seen.asked is None:
+                    result = await self._finished(seen.state)
+                else:
+                    result = _waiting(seen.asked, seen.state, run.thread)
+                _tell(recording, seen.state, result)
         finally:
             can_be_named = run.is_named or control.drain_requested
             if self._kept is not None:
@@ -299,6 +309,27 @@ def _typed(steps: int, thread: str = "") -> Iterator[None]:
     except GraphDrained as error:
         hint = f"it is kept: go on with thread {thread}" if thread else "ask again"
         raise Closed("the runtime was closed while the question was worked on", hint=hint) from error
+
+
+def _tell(recording: Recording, state: RunState, result: Answer | Waiting) -> None:
+    """Say on the question's span how it ended."""
+    recording.set(
+        {Attr.ANSWER: state["answer_id"], Attr.TENANT: state["tenant"], Attr.CONVERSATION: state.get("thread") or None}
+    )
+    recording.capture(Attr.INPUT, lambda: messages([("user", state["question"])]))
+    if isinstance(result, Waiting):
+        recording.set({Attr.OUTCOME: "waiting"})
+        return
+    usage = result.usage
+    recording.set(
+        {
+            Attr.OUTCOME: result.outcome.value,
+            Attr.VERDICT: result.verdict.value,
+            Attr.CALLS: usage.llm_calls,
+            Attr.SEARCHES: usage.searches,
+        }
+    )
+    recording.capture(Attr.OUTPUT, lambda: messages([("assistant", result.text)]))
 
 
 def _given(request: AskRequest, answer_id: str, *, approve: str) -> RunState:

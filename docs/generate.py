@@ -28,6 +28,7 @@ from kb.settings import (
     default_data_dir,
 )
 from kb.settings_governance import ClassRuleSettings, RuleSettings
+from kb.telemetry.names import GAUGES, is_counter
 from kb_cli.answers import WAYS_OUT
 
 if TYPE_CHECKING:
@@ -50,8 +51,13 @@ that is not set is as in `[govern]`. Environment: `KB_GOVERN__CLASSES__<CLASS>__
 FAILURES_INTRO = """A failing file never stops a run: the run exits 3 and lists each failure with its source, one of
 these codes, a message and a hint. A failed file is tried again when it, or the pipeline, changes."""
 TELEMETRY_INTRO = """Off, and free, until `telemetry_endpoint` (`KB_TELEMETRY_ENDPOINT`), or the standard
-`OTEL_EXPORTER_OTLP_ENDPOINT`, names an OTLP/HTTP collector.
-No document text and no secret is ever an attribute."""
+`OTEL_EXPORTER_OTLP_ENDPOINT`, names an OTLP/HTTP collector; metrics are also on the page `/metrics` of a server and a
+daemon. [How to observe](../howto/observe.md). No secret is ever an attribute; questions, passages and answers are only
+where `telemetry.capture_content` allows it. A span that failed has `error.type`."""
+
+METRICS_INTRO = """Names that end in `_total` count up. Gauges are read from the ledger at most every
+`telemetry.gauge_seconds`, in a thread of their own. The others are histograms. Prometheus writes the names of the
+conventions with `_` for `.`, and their unit behind."""
 
 REFUSALS_INTRO = """A refused question still exits 0, unless a dependency was away (4). `kb ask` names the reasons, the
 main one first, and what to do about each."""
@@ -154,7 +160,7 @@ def settings_page() -> str:
     rows = [_setting_row(name, field, "KB_") for name, field in Settings.model_fields.items() if name not in _TABLES]
     tables = [
         part
-        for name in ("ingest", "chat", "search", "ask", "govern", "jobs")
+        for name in ("ingest", "chat", "search", "ask", "govern", "jobs", "telemetry")
         for part in (f"## `[{name}]`", _model_table(Settings.model_fields[name].annotation, f"KB_{name.upper()}__"))
     ]
     parts = [
@@ -190,7 +196,7 @@ def settings_page() -> str:
 
 
 _NESTED = {"thresholds", "classes", "tenants"}  # tables of their own
-_TABLES = {"ingest", "chat", "search", "ask", "govern", "jobs", "trust", "sources"}
+_TABLES = {"ingest", "chat", "search", "ask", "govern", "jobs", "telemetry", "trust", "sources"}
 
 
 def _policies() -> str:
@@ -294,10 +300,19 @@ def telemetry_page() -> str:
             "## Spans",
             _table(("span", "encloses; attributes"), [(f"`{s}`", MEANINGS["spans"][s]) for s in telemetry.Span]),
             "## Metrics",
-            "Names that end in `_total` count, names that end in `_seconds` are histograms.",
-            _table(("metric", "measures; attributes"), [(f"`{m}`", MEANINGS["metrics"][m]) for m in telemetry.Metric]),
+            METRICS_INTRO,
+            _table(
+                ("metric", "kind", "measures; labels"),
+                [(f"`{m}`", _kind(m), MEANINGS["metrics"][m]) for m in telemetry.Metric],
+            ),
         ]
     )
+
+
+def _kind(metric: telemetry.Metric) -> str:
+    if is_counter(metric):
+        return "counter"
+    return "gauge" if metric in GAUGES else "histogram"
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -13,9 +13,10 @@ from governance.comparing.sayings import passed
 from governance.contradict import Contradict, compare, mirrored
 from governance.marks import LEFT, mark_action, placed
 from governance.neighbours import neighbourhoods
-from governance.testimony import can_hear, can_testify, counts, heard, weighing, witnessed
+from governance.testimony import can_be_told, can_testify, counts, heard, weighing, witnessed
 from kb.errors import IndexOutdated, IndexUnavailable
 from kb.sweeps import Action, ActionKind, SweepJob
+from kb.vouching import vouchers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ def _compare(hood: Neighbourhood, found: _Found, policy: Policy, now: Instant, c
             said = comparer(passed(memory), passed(other))
             for hearer, witness, told in ((memory, other, said), (other, memory, mirrored(said))):
                 if _speaks(hood, hearer, witness, policy, now):
-                    _hear(hood, found, hearer, witness, witnessed(hearer, witness, told, now))
+                    _hear(hood, found, hearer, witness, witnessed(hearer, witness, told, now, _by(hood, witness)))
             one, two = sorted((memory, other), key=lambda m: m.id)
             is_done = (one.id, two.id) in known and (known[one.id, two.id] is not None or _are_contested(one, two))
             if isinstance(said, Contradict) and one.scope == two.scope and not is_done:
@@ -147,10 +148,14 @@ def _hear_out(memories: Memories, found: _Found, policy: Policy, now: Instant, c
             for other in others:
                 if other.id not in found.told[hearer.id] and _speaks(hood, hearer, other, policy, now):
                     said = comparer(passed(hearer), passed(other))
-                    _hear(hood, found, hearer, other, witnessed(hearer, other, said, now))
+                    _hear(hood, found, hearer, other, witnessed(hearer, other, said, now, _by(hood, other)))
 
 
 def _speaks(hood: Neighbourhood, hearer: Memory, witness: Memory, policy: Policy, now: Instant) -> bool:
-    if not (can_testify(witness, policy, now) and can_hear(hearer, hood.history.get(hearer.id, ()))):
+    if not (can_testify(witness, policy, now) and can_be_told(hearer, witness, hood.history)):
         return False
     return counts(hearer, witness, hood.lines)
+
+
+def _by(hood: Neighbourhood, witness: Memory) -> frozenset[str]:
+    return vouchers(witness, hood.history.get(witness.id, ()))

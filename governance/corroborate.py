@@ -15,30 +15,28 @@ from governance.marks import mark_action, placed
 from governance.neighbours import neighbourhoods
 from governance.plan import Plan
 from governance.testimony import can_hear, can_testify, counts, heard, weighing, witnessed
+from governance.waiting import KINDS, is_waiting
 from kb.errors import IndexOutdated, IndexUnavailable
-from kb.evidence_rules import is_rejected
 from kb.history import EvidenceKind
 from kb.index.generations import META_KEY
 from kb.ledger.barring import barred_texts
 from kb.ledger.looking import START
-from kb.model import FOREVER, Kind, MemoryId, Standing
-from kb.rolled_back import is_rolled_back
+from kb.model import MemoryId, Standing
 from kb.sweeps import Action, ActionKind, SweepJob
 from kb.trust import gate_clauses
+from kb.vouching import vouchers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from governance.neighbours import Neighbourhood
     from governance.policy import Policy
-    from kb.history import EvidenceEvent
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import Instant, Memory
 
 LOOKS = 2_000  # memories of one promote; the next goes on where this one ends
 CORROBORATED = "corroborated"
-_KINDS = (Kind.WEB, Kind.NOTE)
 _WITNESSING = (EvidenceKind.AGREEMENT, EvidenceKind.CONTRADICTION, EvidenceKind.CHECK)
 
 
@@ -89,14 +87,8 @@ def promotion(memory: Memory, policy: Policy, witnesses: Sequence[str], against:
     )
 
 
-def is_waiting(memory: Memory, history: Sequence[EvidenceEvent]) -> bool:
-    """Return whether a memory waits for corroboration: not for a person who refused it, nor for an undone rollback."""
-    is_kind = memory.kind in _KINDS and memory.standing is Standing.QUARANTINED and memory.valid_to == FOREVER
-    return is_kind and not is_rolled_back(memory) and not is_rejected(memory, history)
-
-
 def _page(tx: LedgerTx, tenant: str, since: str) -> list[Memory]:
-    return tx.memories.page(since, LOOKS, tenant=tenant, standings=(Standing.QUARANTINED,), kinds=_KINDS)
+    return tx.memories.page(since, LOOKS, tenant=tenant, standings=(Standing.QUARANTINED,), kinds=KINDS)
 
 
 def _waiting(tx: LedgerTx, tenant: str, page: Sequence[Memory]) -> list[Memory]:
@@ -129,10 +121,14 @@ def _heard(memory: Memory, others: Sequence[Memory], hood: Neighbourhood, policy
         return []
     said = {n.id: compare(passed(memory), passed(n)) for n in others if can_testify(n, policy, now)}
     speaking = [n for n in others if n.id in said and counts(memory, n, hood.lines)]
-    told = [(n, event) for n in speaking if (event := witnessed(memory, n, said[n.id], now)) is not None]
+    told = [(n, e) for n in speaking if (e := witnessed(memory, n, said[n.id], now, _by(hood, n))) is not None]
     new = heard(told, hood.lines, with_history)
     all_ = [e for e in (*with_history, *new) if e.kind in _WITNESSING]
     witnesses = sorted({e.witness for e in all_ if e.weight > 0})
     against = len({(e.kind, e.witness) for e in all_ if e.weight < 0})
     activated = promotion(memory, policy, witnesses, against)
     return [*([weighing(memory, new)] if new else []), *([activated] if activated else [])]
+
+
+def _by(hood: Neighbourhood, witness: Memory) -> frozenset[str]:
+    return vouchers(witness, hood.history.get(witness.id, ()))

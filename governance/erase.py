@@ -7,12 +7,14 @@ that somebody wrote from it, and other memories that say the same: each is a per
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from governance.effects.erased import ANSWER, DOCUMENT, GRADED, NAME, PIECES, REMARK
 from governance.plan import Plan
-from governance.selection import Selection, selected
+from governance.retraction import ERASED as WITNESS_ERASED
+from governance.retraction import retracted, whole_roots, withdrawals
+from governance.selection import Selected, Selection, selected
 from governance.sweep import apply, ignore, never
 from kb.erased import ERASED, Words, spoken_by, without_others
 from kb.errors import InputError
@@ -62,6 +64,7 @@ class Reach:
         keys: answer-keys that go with them.
         derived: memories that were written from it, and stay.
         copies: memories that say the same, and stay.
+        collected: memories of which gc has left traces alone; these go.
         roots: names of the sources that its documents belong to.
         hashes: of embedded texts whose vectors go.
         counts: rows that are there now, by table.
@@ -76,6 +79,7 @@ class Reach:
     keys: Sequence[MemoryId]
     derived: Sequence[Member]
     copies: Sequence[Member]
+    collected: Sequence[MemoryId]
     roots: Sequence[str]
     hashes: Sequence[str]
     counts: Mapping[str, int]
@@ -85,6 +89,7 @@ class Reach:
         """Return the report under the stable keys of docs/reference/json.md; no text of a memory is in it."""
         return {
             "memories": [_member_json(m) for m in self.members.values()],
+            "collected": list(self.collected),
             "documents": [{"doc_id": id_, "source": source} for id_, source in self.documents.items()],
             "answers": [{"id": a.id, "created_at": a.created_at, "outcome": a.outcome} for a in self.answers],
             "answers_of_other_tenants": list(self.other_answers),
@@ -102,6 +107,7 @@ class _Chosen:
     ids: set[str]
     answers: set[str]
     documents: set[str]
+    collected: set[MemoryId]
     derived: list[Member] = field(default_factory=list)
     copies: list[Other] = field(default_factory=list)
     words: Words = field(default_factory=lambda: Words(()))
@@ -150,13 +156,14 @@ def left_over(memories: Memories, reach: Reach, policy: Policy, now: Instant) ->
     with memories.ledger.read() as tx:
         quoting = _quoting(tx, policy.tenant, reach.words)
         remarks = _remarks(tx, policy.tenant, reach.words, set(reach.documents.values()), reach.members.keys())
-        return _plan(tx, policy, now, [*map(_answer, sorted(quoting)), *remarks])
+        unsaid = _unsaid(tx, policy.tenant, reach.members.keys())
+        return _plan(tx, policy, now, [*unsaid, *map(_answer, sorted(quoting)), *remarks])
 
 
 def read_back(memories: Memories, reach: Reach) -> dict[str, int]:
     """Return how many rows about it the ledger has; every one of them is one too many."""
     with memories.ledger.read() as tx:
-        ids = [*reach.members, *reach.keys]
+        ids = [*reach.members, *reach.collected, *reach.keys]
         counts = tx.erasing.counts(ids, reach.documents, reach.hashes)
         answers = [*(a.id for a in reach.answers), *reach.other_answers]
         counts["answers"] = len(tx.descent.answers(reach.plan.tenant, answers))
@@ -169,6 +176,29 @@ def erased_before(memories: Memories, selection: Selection, tenant: str) -> list
     with memories.ledger.read() as tx:
         found = tx.tombstones.among(tenant, TombstoneKind.ID, names)
     return [found[name] for name in names] if all(name in found for name in names) else []
+
+
+def still_wanted(memories: Memories, wanted: Wanted, tenant: str) -> Wanted:
+    """Return what is left to be forgotten of what is named: an earlier erasure may have taken some of it."""
+    names = wanted.selection.memories
+    with memories.ledger.read() as tx:
+        gone = (
+            tx.tombstones.among(tenant, TombstoneKind.ID, names).keys() - tx.memories.get(map(MemoryId, names)).keys()
+        )
+    left = tuple(name for name in names if name not in gone)
+    return replace(wanted, selection=replace(wanted.selection, memories=left)) if left else wanted
+
+
+def said_since(memories: Memories, reach: Reach) -> list[MemoryId]:
+    """Return the memories that say what went, and were not there yet when it was looked for."""
+    if not reach.words:
+        return []
+    known = {*reach.members, *(m.id for m in reach.copies)}
+    with memories.ledger.read() as tx:
+        others = tx.erasing.others(reach.plan.tenant)
+        return [
+            o.id for o in others if o.id not in known and o.kind is not Kind.ANSWER and reach.words.quoted_in(o.text)
+        ]
 
 
 def named(selection: Selection) -> str:
@@ -188,15 +218,17 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
     graded: list[Json] = [*tx.erasing.graded_for(answers)]
     actions = [
         *([_bare({GRADED: graded})] if graded else []),
+        *_unsaid(tx, tenant, chosen.ids, wanted.selection),
         *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
         *_memory_actions(tx, members, spoken_by(o.text for o in chosen.copies)),
+        *map(_traces, sorted(chosen.collected)),
         *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),
         *(_bare({DOCUMENT: id_}) for id_ in documents),
         *_remarks(tx, tenant, chosen.words, set(documents.values()), chosen.ids),
         *([_bare({NAME: named(wanted.selection)})] if wanted.selection.source else []),
     ]
     return Reach(
-        plan=_plan(tx, policy, now, actions if members or answers or documents else []),
+        plan=_plan(tx, policy, now, actions if members or answers or documents or chosen.collected else []),
         members=members,
         documents=documents,
         answers=own,
@@ -204,6 +236,7 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
         keys=keys,
         derived=[m for m in chosen.derived if m.id not in chosen.ids],
         copies=list(tx.descent.members(tenant, [o.id for o in chosen.copies]).values()),
+        collected=sorted(chosen.collected),
         roots=sorted({d.root for d in tx.descent.documents(tenant, _doc_ids(members)).values()}),
         hashes=hashes,
         counts={**tx.erasing.counts([*chosen.ids, *keys], documents, hashes), "answers": len(answers)},
@@ -212,10 +245,12 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
 
 
 def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
-    picked = selected(tx, tenant, wanted.selection)
+    collected = {MemoryId(id_) for id_ in tx.erasure.collected(tenant, wanted.selection.memories)}
+    picked = _picked(tx, tenant, wanted.selection, collected)
     whole = set(picked.versions) if wanted.selection.source else set[DocumentId]()
     staged = {m.id for m in tx.descent.of_documents(tenant, whole)}
-    chosen = _Chosen(ids={*picked.memories, *staged}, answers=set(picked.answers), documents={*whole})
+    ids: set[str] = {*picked.memories, *staged, *collected}
+    chosen = _Chosen(ids=ids, answers=set(picked.answers), documents={*whole}, collected=collected)
     chosen.derived = _derived(tx, tenant, chosen)
     if wanted.with_derived:
         chosen.ids.update(m.id for m in chosen.derived)
@@ -224,6 +259,18 @@ def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
         chosen.ids.update(o.id for o in chosen.copies)
         _look_for_copies(tx, tenant, chosen)
     return chosen
+
+
+def _picked(tx: LedgerTx, tenant: str, selection: Selection, but: Collection[str]) -> Selected:
+    """Return what a selection means, without memories of which only traces are left."""
+    if not but:
+        return selected(tx, tenant, selection)
+    left = tuple(id_ for id_ in selection.memories if id_ not in but)
+    return selected(tx, tenant, replace(selection, memories=left)) if left else Selected()
+
+
+def _traces(id_: MemoryId) -> Action:
+    return Action(memory_id=id_, kind=ActionKind.ERASE, reason=ERASED, rev=0)
 
 
 def _derived(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[Member]:
@@ -272,6 +319,13 @@ def _remarks(tx: LedgerTx, tenant: str, words: Words, sources: Collection[str], 
         if not goes_anyway and any(t in sources or words.quoted_in(t) for t in remark.texts if t):
             actions.append(_bare({REMARK: [remark.table, *remark.key]}))
     return actions
+
+
+def _unsaid(tx: LedgerTx, tenant: str, ids: Collection[str], selection: Selection | None = None) -> Iterable[Action]:
+    """Return what takes back all that was said of other memories by what goes: nothing of it may outlive it."""
+    roots = frozenset() if selection is None else whole_roots(tx, tenant, selection)
+    said = retracted(tx, tenant, frozenset(ids), roots)
+    return withdrawals(tx, tenant, {id_: own for id_, own in said.items() if id_ not in ids}, WITNESS_ERASED)
 
 
 def _memory_actions(tx: LedgerTx, members: Mapping[MemoryId, Member], spoken: str) -> Iterable[Action]:

@@ -12,7 +12,9 @@ from kb.evidence_rules import is_rejected
 from kb.ledger.governed import governed_row
 from kb.model import FOREVER, Kind, Standing
 from kb.reputation import REASON as PRIOR_REASON
+from kb.sweeps import SweepId
 from kb.trust import DAY_MS, effective, leaves_gate_at, passes, shown_confidence
+from kb.vouching import vouchers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,8 +80,8 @@ def explain(memories: Memories, id_: MemoryId, policy: Policy, now: Instant) -> 
         memory = tx.memories.get([id_]).get(id_)
         if memory is None or memory.tenant != policy.tenant:
             raise UnknownMemory(f"there is no memory {id_} in tenant {policy.tenant}")
-        evidence = tx.evidence.of_memory(id_)
         decisions = tx.sweeps.of_memory(id_)
+        evidence = told_in_order(tx.evidence.of_memory(id_), decisions)
         contradictions = tx.contradictions.of_memories([id_])
         beside = _beside(tx, memory)
     return explained(
@@ -123,6 +125,7 @@ def explained(
         passes_gate=is_passing,
         why=(
             *_stands(memory, policy, strength, now, is_passing=is_passing),
+            *_vouched(memory, evidence),
             *(_never_pruned(memory, evidence, open_, is_last=is_last) if memory.kind is not Kind.ANSWER else ()),
             *_moved(memory, policy, evidence),
         ),
@@ -131,6 +134,23 @@ def explained(
         contradictions=tuple(contradictions),
         crossings=tuple(sorted(_crossings(memory, policy, now, falls), key=lambda c: (c.at, c.what))),
     )
+
+
+def told_in_order(evidence: Sequence[EvidenceEvent], decisions: Sequence[Journaled]) -> list[EvidenceEvent]:
+    """Return events oldest first, those of one instant in the order in which sweeps brought them about. Pure."""
+    places: dict[tuple[str, str], int] = {}
+    for place, journaled in enumerate(decisions):
+        told = journaled.action.detail.get("events")
+        for event in told if isinstance(told, list) else ():
+            if isinstance(event, dict):
+                places.setdefault((str(event.get("kind")), str(event.get("witness"))), place)
+    sweeps = {journaled.sweep_id: place for place, journaled in enumerate(decisions)}
+
+    def place_of(event: EvidenceEvent) -> int:
+        by_sweep = sweeps.get(SweepId(event.witness.rpartition(" · ")[2]), -1)  # a person's decision names its own
+        return places.get((event.kind.value, event.witness), by_sweep)
+
+    return sorted(evidence, key=lambda e: (e.at, place_of(e)))
 
 
 def _beside(tx: LedgerTx, memory: Memory) -> list[Memory]:
@@ -168,6 +188,12 @@ def _stands(memory: Memory, policy: Policy, strength: float, now: Instant, *, is
         yield f"its confidence {strength:.3f} is not above the gate {policy.gate:g}: it is not retrieved"
     if trust.verified and trust.anchor < now and memory.standing is Standing.ACTIVE:
         yield f"its verification ran out on {iso(trust.anchor)}: it waits in the review queue"
+
+
+def _vouched(memory: Memory, evidence: Sequence[EvidenceEvent]) -> Iterator[str]:
+    """Yield whose word it is verified by, where that is no person's."""
+    if roots := vouchers(memory, evidence):
+        yield f"no person vouched for it: a check did, by {' and '.join(sorted(roots))}; another may take that back"
 
 
 def _never_pruned(

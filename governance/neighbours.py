@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kb.model import Kind, Standing
 from kb.ports import Criteria
+from kb.vouching import with_vouchers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ class Neighbourhood:
     Args:
         pairs: each memory with its neighbours, nearest first: live, of other documents.
         history: evidence by id.
-        lines: by id, all that a memory was made from.
+        lines: by id, all that a memory was made from, and the sources by whose word alone it is verified.
         contradictions: that any of them is a side of, open and settled.
     """
 
@@ -85,10 +86,12 @@ def _read(memories: Memories, part: Sequence[Memory], near: Mapping[MemoryId, Se
             for m in part
         )
         involved = sorted({m.id for m, others in pairs if others} | {n.id for _, others in pairs for n in others})
+        history = {id_: tx.evidence.of_memory(id_) for id_ in involved}
+        those = {m.id: m for one, others in pairs for m in (one, *others)}
         return Neighbourhood(
             pairs=pairs,
-            history={id_: tx.evidence.of_memory(id_) for id_ in involved},
-            lines=tx.looking.lines(involved),
+            history=history,
+            lines=with_vouchers(tx.looking.lines(involved), those.values(), history),
             contradictions=tuple(tx.contradictions.of_memories(involved)),
         )
 

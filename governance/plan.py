@@ -24,8 +24,11 @@ PLANNED: Mapping[SweepJob, frozenset[str]] = {  # what a job does; the rest is f
     SweepJob.PRUNE: frozenset({ActionKind.RETIRE}),
     SweepJob.GC: frozenset({ActionKind.ERASE}),
     SweepJob.PROMOTE: frozenset({ActionKind.WEIGH, ActionKind.ACTIVATE, ActionKind.LOOK}),
-    SweepJob.RECHECK: frozenset({ActionKind.WEIGH, ActionKind.CONTEST, ActionKind.SETTLE, ActionKind.LOOK}),
+    SweepJob.RECHECK: frozenset(
+        {ActionKind.WEIGH, ActionKind.CONTEST, ActionKind.SETTLE, ActionKind.LOOK, ActionKind.VOUCH}
+    ),
 }
+FINDINGS = "findings"  # in the detail of a vouching: stored pages that bear it out, and are asked again
 HASH_LENGTH = 32
 
 
@@ -129,6 +132,8 @@ def _refuse_foreign(plan: Plan, hint: str) -> None:
     """Refuse a file that would do what its job never does: vouch for a memory, say, or erase what somebody said."""
     foreign = {a.kind.value for a in plan.actions} - PLANNED.get(plan.job, frozenset())
     foreign |= {a.reason for a in plan.actions if a.kind is ActionKind.ERASE and a.reason != WINDOW_ENDED}
+    # what was asked outside cannot be asked again when it is applied: it stands in no file, since files ask nobody
+    foreign |= {a.kind.value for a in plan.actions if a.kind is ActionKind.VOUCH and not a.detail.get(FINDINGS)}
     if foreign:
         raise InputError(f"no plan of {plan.job.value} holds: {', '.join(sorted(foreign))}", hint=hint)
 

@@ -63,6 +63,7 @@ class Policy:
         promote_witnesses: independent sources that promote a quarantined memory.
         checks: external checks of one recheck.
         check_every_days: days between external checks of one memory.
+        checked_hold_days: days that what a check vouched for is held.
         forecast_days: how far `policy check` looks ahead.
     """
 
@@ -77,7 +78,13 @@ class Policy:
     promote_witnesses: int = 2
     checks: int = 20
     check_every_days: float = 7.0
+    checked_hold_days: float = 60.0
     forecast_days: int = 30
+
+    @property
+    def checked_hold(self) -> int:
+        """Hold of what a check vouched for, in milliseconds."""
+        return round(self.checked_hold_days * DAY_MS)
 
     @property
     def hash(self) -> str:
@@ -94,7 +101,9 @@ class Policy:
         }
         for name in ("mass_count", "mass_share", "batch", "cap", "promote_witnesses", "checks"):
             plain[name] = getattr(self, name)
-        return {**plain, "check_every_days": self.check_every_days, "forecast_days": self.forecast_days}
+        for name in ("check_every_days", "checked_hold_days", "forecast_days"):
+            plain[name] = getattr(self, name)
+        return plain
 
 
 def policy_of(settings: Settings, tenant: str) -> Policy:
@@ -114,6 +123,7 @@ def policy_of(settings: Settings, tenant: str) -> Policy:
         promote_witnesses=_own(own, "promote_witnesses", general.promote_witnesses),
         checks=_own(own, "checks", general.checks),
         check_every_days=general.check_every_days,
+        checked_hold_days=general.checked_hold_days,
         forecast_days=general.forecast_days,
     )
 

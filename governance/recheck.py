@@ -1,7 +1,8 @@
 """Plans recheck: contradictions among live memories, what verified memories say, external checks, and what is settled.
 
 A contradiction is settled by a verification or a rejection, by a check that decides for one side, or by one side
-leaving the active memories; never by decay. Without a checker everything that is open waits in the review queue.
+leaving the active memories; never by decay. Without a checker everything that is open waits in the review queue, but
+what pages found by one search say of each other was a check already.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from governance.checks import Checkable, checkables, results
+from governance.comparing.sayings import passed
 from governance.conflicts import look
 from governance.contradict import compare
 from governance.marks import LEFT
 from governance.plan import Plan
+from governance.ports import Checked, Claim, Outcome
+from governance.vouching import vouching
+from governance.waiting import borne_out
+from kb.independence import root_of
 from kb.index.generations import META_KEY
 from kb.model import MemoryId, Standing
 from kb.sweeps import Action, ActionKind, SweepJob
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
 
     from governance.policy import Policy
     from governance.ports import Checker, Comparer
+    from kb.history import EvidenceEvent
     from kb.memories import Memories
     from kb.model import Instant, Memory
     from kb.sweeps import Contradiction
@@ -46,7 +53,8 @@ def plan_recheck(
         memories: the store; nothing is written.
         policy: of the tenant.
         now: the instant that is decided for.
-        checker: asked about contested memories, then about verified ones whose hold has ended; None: nobody is.
+        checker: asked about contested memories, then about verified ones whose hold has ended, then about what waits
+            though answers cited it; None: nobody is.
         comparer: the rules, or a judge behind them.
 
     Raises:
@@ -55,13 +63,17 @@ def plan_recheck(
     with memories.ledger.read() as tx:
         open_ = tx.contradictions.open(policy.tenant, OPEN)
         sides = tx.memories.get({MemoryId(id_) for c in open_ for id_ in (c.one, c.other)})
-        wanted = checkables(tx, policy, now, open_, sides) if checker is not None else []
+        agreed = list(borne_out(tx, policy.tenant, comparer))
+        settled = frozenset(str(m.id) for m, _ in agreed)
+        asked = checkables(tx, policy, now, open_, sides, settled=settled) if checker is not None else []
+        history = {m.id: tx.evidence.of_memory(m.id) for m, _ in agreed}
         live = tx.governed.live(policy.tenant)
         ledger = str(tx.meta.get(META_KEY) or "")
     actions = list(departures(open_, sides))
     notes: list[str] = []
-    if checker is not None and wanted:
-        checked, problems = _checked(memories, wanted, checker, now)
+    actions += stored_checks(agreed, history, now)
+    if checker is not None and asked:
+        checked, problems = outside_checks(memories, asked, checker, now)
         actions += checked
         notes += problems
     seen = look(memories, policy, now, room=max(1, policy.cap - len(actions)), comparer=comparer)
@@ -111,10 +123,35 @@ def _departed(memory: Memory | None, id_: str) -> str:
     return "" if memory.standing is Standing.ACTIVE else f"{id_} is {memory.standing.value}"
 
 
-def _checked(
+def stored_checks(
+    agreed: Iterable[tuple[Memory, Sequence[Memory]]],
+    history: Mapping[MemoryId, Sequence[EvidenceEvent]],
+    now: Instant,
+) -> list[Action]:
+    """Return what it comes to that pages found by one search say the same: a check, for which nobody is asked. Pure.
+
+    Args:
+        agreed: findings, each with the pages of other owners that bear it out.
+        history: evidence of the findings.
+        now: when.
+    """
+    actions: list[Action] = []
+    for memory, pages in agreed:
+        roots = tuple(sorted({root_of(m) for m in (memory, *pages)}))
+        claim = Claim(memory_id=memory.id, said=passed(memory))
+        checked = Checked(outcome=Outcome.SUPPORTED, roots=roots)
+        result = results(Checkable(claim=claim, sides=(memory,)), checked, history, now)
+        actions += (*result.actions, vouching(memory, roots, [p.id for p in pages]))
+    return actions
+
+
+def outside_checks(
     memories: Memories, wanted: Sequence[Checkable], checker: Checker, now: Instant
 ) -> tuple[list[Action], list[str]]:
-    """Return what checks come to: evidence, what they settle, and that they were made."""
+    """Return what checks come to, and why some could not be made.
+
+    Evidence first, then what it settles, then what it vouches for, which must not be contested any more.
+    """
     found = checker.check([w.claim for w in wanted])
     with memories.ledger.read() as tx:
         history = {m.id: tx.evidence.of_memory(m.id) for w in wanted for m in w.sides}
@@ -125,5 +162,6 @@ def _checked(
         if result.decided_for and checkable.contradiction is not None:
             by = f"a check by {' and '.join(checked.roots)} decided for {result.decided_for}"
             actions += settlements(checkable.contradiction, checkable.sides, by)
+        actions += result.vouches
     problems = {c.problem for c in found if c.problem}
     return actions, [f"not checked: {problem}" for problem in sorted(problems)]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from governance.blast import Blast, blast
 from governance.plan import Plan
 from governance.restoration import Back, going_back
+from governance.retraction import ROLLED_BACK as WITNESS_ROLLED_BACK
+from governance.retraction import retracted, whole_roots, withdrawals
 from governance.selection import selected
 from governance.sweep import apply
 from kb.clock import iso
@@ -50,6 +52,7 @@ class Radius:
         answers: answers in the blast, newest first.
         backs: documents that change, or whose content must not come back.
         revived: memories that will be current again.
+        hearers: memories of which bad witnesses had said something, which is withdrawn.
     """
 
     plan: Plan
@@ -58,6 +61,7 @@ class Radius:
     answers: Sequence[Given]
     backs: Sequence[Back]
     revived: Sequence[Member]
+    hearers: Sequence[Member]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -72,6 +76,7 @@ class Radius:
             "documents_deleted": sum(b.version is None for b in changed),
             "documents_put_back": sum(b.version is not None for b in changed),
             "revived": len(self.revived),
+            "hearers": len(self.hearers),
             "quarantined": self.plan.counts.get(ActionKind.QUARANTINE.value, 0),
         }
 
@@ -93,6 +98,7 @@ class Radius:
                 for m in self.members.values()
             ],
             "revived": [{"id": m.id, "source": m.source, "doc_id": m.doc_id} for m in self.revived],
+            "hearers": [{"id": m.id, "source": m.source, "standing": m.standing.value} for m in self.hearers],
             "documents": [
                 {"doc_id": b.document.id, "source": b.document.source, "from": b.document.version, "to": b.version}
                 for b in self.backs
@@ -122,18 +128,29 @@ def _surveyed(tx: LedgerTx, tenant: str, wanted: Selection, policy: Policy, now:
     back = tx.descent.members(tenant, held)
     revived = [m for m in back.values() if m.standing is Standing.SUPERSEDED and m.id not in members]
     spared = _spared(tx, backs, members)
+    said = retracted(tx, tenant, reached.ids, whole_roots(tx, tenant, wanted))
+    taken_back = withdrawals(tx, tenant, said, WITNESS_ROLLED_BACK)
+    hearers = tx.descent.members(tenant, [a.memory_id for a in taken_back])
     plan = Plan(
         tenant=tenant,
         job=SweepJob.ROLLBACK,
         policy=policy.hash,
         at=now,
         ledger=_ledger_id(tx),
-        actions=tuple(_actions(reached, members, backs, revived, spared)),
+        actions=(*_actions(reached, members, backs, revived, spared), *taken_back),
         live=sum(c.count for c in tx.memories.counts(tenant) if c.standing is Standing.ACTIVE),
         notes=tuple(_notes(tx, tenant, reached, members)),
     )
     answers = tx.descent.answers(tenant, [id_ for id_ in reached.ids if id_ not in members])
-    return Radius(plan=plan, blast=reached, members=members, answers=answers, backs=backs, revived=revived)
+    return Radius(
+        plan=plan,
+        blast=reached,
+        members=members,
+        answers=answers,
+        backs=backs,
+        revived=revived,
+        hearers=list(hearers.values()),
+    )
 
 
 def _ledger_id(tx: LedgerTx) -> str:

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from governance.causes import swept
 from governance.effects import EFFECTS, Occasion
+from governance.effects.erased import is_forgotten
 from governance.effects.plain import GONE
 from governance.effects.undone import MOVED, put_back
 from governance.writer import Writer
@@ -21,7 +23,7 @@ from kb.errors import IntegrityError, StaleRevision
 from kb.log import get_logger
 from kb.model import MemoryId
 from kb.sweeps import ImageKind, Sweep, SweepId, SweepJob, SweepStatus
-from kb.telemetry import Metric, Span, count, observe, span
+from kb.telemetry import Attr, Metric, Span, count, observe, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +40,7 @@ LOCK_WAIT_S = 30.0  # a person's decision waits for the sweep that runs
 TRIES = 5  # of a batch, whose effects may meet a writer on rows that were not planned for
 PAGE = 1_000
 SKIPPED = "skipped"
+KEEP_OUT = frozenset({SweepJob.ERASE, SweepJob.ROLLBACK, SweepJob.REJECT})  # nothing slips past their tombstones
 UNSUPPORTED = "unsupported"  # planned by a version of the program that knew more
 
 
@@ -115,13 +118,14 @@ def run_to_end(run: Run, sweep: Sweep) -> Sweep:
     began, is_reachable = time.perf_counter(), True
     with run.memories.ledger.read() as tx:
         sweep = replace(sweep, counts=counts_of(tx, sweep.id))  # once: to tally with every batch would be quadratic
-    with span(Span.SWEEP, job=sweep.job.value):
+    with swept(run.memories, sweep) as recording:
         while sweep.status is SweepStatus.RUNNING and not run.is_stopped():
             sweep, done = _tried(run, sweep)
             if is_reachable:  # an index that is away is not waited for with every batch
                 is_reachable = not run.memories.projector.drain(wait_seconds=0).problem
             run.advance(done)
         drained = run.memories.projector.drain()
+        recording.set({Attr.APPLIED: sum(sweep.counts.values()), Attr.OUTCOME: sweep.status.value})
     if sweep.status is SweepStatus.DONE:
         count(Metric.SWEEPS, job=sweep.job.value)
     observe(Metric.SWEEP_SECONDS, time.perf_counter() - began, job=sweep.job.value)
@@ -152,10 +156,12 @@ def _batch(run: Run, sweep: Sweep) -> tuple[Sweep, int]:
     """
     ledger, now = run.memories.ledger, run.memories.clock.now()
     occasion = Occasion(sweep=sweep, policy=run.policy, now=sweep.started_at)
-    with span(Span.SWEEP_BATCH, job=sweep.job.value), ledger.write() as tx:
+    with span(Span.SWEEP_BATCH, {Attr.JOB: sweep.job.value}), ledger.write() as tx:
         stands = tx.sweeps.get(sweep.id, is_locking=True)
         if stands is None or stands.status is not SweepStatus.RUNNING:
             return stands or replace(sweep, status=SweepStatus.DONE), 0
+        if sweep.job in KEEP_OUT:
+            tx.tombstones.alone(sweep.tenant)
         waiting = tx.sweeps.waiting(sweep.id, run.policy.batch)
         tx.sweeping.revisions(
             [j.action.memory_id for j in waiting if j.action.memory_id], sweep.tenant, is_locking=True
@@ -180,9 +186,9 @@ def _applied(writer: Writer, action: Action, occasion: Occasion) -> tuple[str, S
     if action.memory_id:
         id_ = MemoryId(action.memory_id)
         memory = writer.tx.memories.get([id_]).get(id_)
-        if memory is None or memory.tenant != occasion.sweep.tenant:
+        if (memory is None and not is_forgotten(action)) or (memory and memory.tenant != occasion.sweep.tenant):
             return GONE, ()
-        if memory.rev != action.rev and not _is_ours(writer.tx, occasion.sweep.id, action, memory):
+        if memory and _has_changed(writer.tx, occasion.sweep.id, action, memory):
             return MOVED, ()
     effect = effect_of(occasion.sweep.job, action.kind)
     if effect is None:
@@ -196,6 +202,11 @@ def _applied(writer: Writer, action: Action, occasion: Occasion) -> tuple[str, S
 def effect_of(job: SweepJob, kind: ActionKind) -> Effect | None:
     """Return what an action does; an undo puts rows back, whatever had happened to them."""
     return put_back if job is SweepJob.UNDO else EFFECTS.get(kind)
+
+
+def _has_changed(tx: LedgerTx, sweep_id: SweepId, action: Action, memory: Memory) -> bool:
+    """Return whether somebody has changed what the action was planned for; what a person has erased goes as it is."""
+    return memory.rev != action.rev and not is_forgotten(action) and not _is_ours(tx, sweep_id, action, memory)
 
 
 def _is_ours(tx: LedgerTx, sweep_id: SweepId, action: Action, memory: Memory) -> bool:

@@ -6,28 +6,28 @@ one document, the same root source, a copy of another witness.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from governance.contradict import Agree, Contradict
 from kb.evidence_rules import is_rejected
-from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind
-from kb.independence import independent, root_of
+from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind, told_by
+from kb.independence import ROOT, independent, root_of
 from kb.model import Kind, SourceClass, Standing
 from kb.rolled_back import is_rolled_back, plain
 from kb.sweeps import Action, ActionKind
 from kb.trust import passes
+from kb.vouching import AGAINST, FOR, check_witness, is_persons, known_as, roots_of, vouchers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from governance.contradict import Comparison
     from governance.policy import Policy
-    from kb.model import Instant, Json, Memory, Scope
+    from kb.model import Instant, Json, Memory, MemoryId, Scope
 
 BORNE_OUT = 0.5  # least share of a memory's claims that a witness must bear out; one true line vouches for no other
 AGREED, CONTRADICTED, CHECKED = "agreed", "contradicted", "checked"  # reasons of actions
-FOR, AGAINST = "check:for:", "check:against:"  # begin the witness of a check; the sources that decided it follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,19 @@ def can_hear(memory: Memory, history: Sequence[EvidenceEvent]) -> bool:
     return is_open and not is_rolled_back(memory) and not is_rejected(memory, history)
 
 
+def can_be_told(memory: Memory, witness: Memory, history: Mapping[MemoryId, Sequence[EvidenceEvent]]) -> bool:
+    """Return whether a witness's words may move a memory: one that nobody vouched for, or checks alone.
+
+    The latter only a person's or an owner's word does: what a check has vouched for never outranks theirs.
+    """
+    own = history.get(memory.id, ())
+    if not memory.trust.verified:
+        return can_hear(memory, own)
+    bare = replace(memory, trust=replace(memory.trust, verified=False))
+    is_checks = bool(vouchers(memory, own)) and is_persons(witness, history.get(witness.id, ()))
+    return is_checks and can_hear(bare, own)
+
+
 def sees(hearer: Scope, witness: Scope) -> bool:
     """Return whether everybody who may see the hearer may see the witness: no private memory moves a shared one."""
     pairs = (
@@ -72,7 +85,9 @@ def sees(hearer: Scope, witness: Scope) -> bool:
     return all(theirs in ("", own) for own, theirs in pairs)
 
 
-def witnessed(hearer: Memory, witness: Memory, said: Comparison, now: Instant) -> EvidenceEvent | None:
+def witnessed(
+    hearer: Memory, witness: Memory, said: Comparison, now: Instant, by: frozenset[str] = frozenset()
+) -> EvidenceEvent | None:
     """Return what a witness's words are as evidence, None when they are none. Who may speak is not asked here.
 
     Args:
@@ -80,12 +95,13 @@ def witnessed(hearer: Memory, witness: Memory, said: Comparison, now: Instant) -
         witness: who says so.
         said: the hearer compared with the witness, in this order.
         now: when.
+        by: root sources by whose word alone the witness is verified: they are heard with it.
     """
     match said:
         case Agree(one_share=share) if share >= BORNE_OUT:
-            kind, sign, words = EvidenceKind.AGREEMENT, 1.0, "says so too"
+            kind, sign = EvidenceKind.AGREEMENT, 1.0
         case Contradict(is_judged=False):
-            kind, sign, words = EvidenceKind.CONTRADICTION, -1.0, "says otherwise"
+            kind, sign = EvidenceKind.CONTRADICTION, -1.0
         case _:
             return None
     return EvidenceEvent(
@@ -93,8 +109,8 @@ def witnessed(hearer: Memory, witness: Memory, said: Comparison, now: Instant) -
         tenant=hearer.tenant,
         kind=kind,
         weight=sign * EVIDENCE_WEIGHT[kind],
-        witness=root_of(witness),
-        reason=f"memory {witness.id} {words}",
+        witness=check_witness("", [root_of(witness), *sorted(by - {root_of(witness)})]) if by else root_of(witness),
+        reason=told_by(witness.id, kind),
         at=now,
     )
 
@@ -138,7 +154,7 @@ def heard(
         own = {witness.id: (witness, event) for witness, event in pairs if event.kind is kind}
         roots = roots_heard(history, is_for=kind is EvidenceKind.AGREEMENT)
         kept = distinct((witness for witness, _ in own.values()), lines, roots)
-        new += [own[witness.id][1] for witness in kept if root_of(witness) not in roots]
+        new += [own[witness.id][1] for witness in kept if not _voices(witness, lines) & roots]
     return unheard(new, history)
 
 
@@ -147,11 +163,17 @@ def roots_heard(history: Iterable[EvidenceEvent], *, is_for: bool) -> frozenset[
     said, prefix = (EvidenceKind.AGREEMENT, FOR) if is_for else (EvidenceKind.CONTRADICTION, AGAINST)
     roots: set[str] = set()
     for event in history:
-        if event.kind is said:
-            roots.add(event.witness)
-        elif event.kind is EvidenceKind.CHECK and event.witness.startswith(prefix):
-            roots.update(event.witness.removeprefix(prefix).split("+"))
+        if event.kind is said:  # a name may hold a plus: then what it begins with is held to be heard as well
+            roots.update((event.witness, *event.witness.split("+")))
+        else:
+            roots |= roots_of(event, prefix)
     return frozenset(roots)
+
+
+def _voices(witness: Memory, lines: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the root sources that speak with a witness's voice: its own, those it restates, those that vouched."""
+    restated = {mark.removeprefix(ROOT) for mark in lines.get(witness.id, ()) if mark.startswith(ROOT)}
+    return frozenset({root_of(witness), known_as(root_of(witness)), *restated})
 
 
 def weighing(memory: Memory, events: Sequence[EvidenceEvent]) -> Action:

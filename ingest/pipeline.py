@@ -21,7 +21,7 @@ from kb.ledger.memories import trust_of
 from kb.ledger.runs import RunStatus
 from kb.model import Failure, Standing
 from kb.reputation import UNKNOWN
-from kb.telemetry import Metric, Span, count, span
+from kb.telemetry import Attr, Metric, Span, count, span
 from kb.trust import is_renewal_due, leaves_gate_at
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Sync:
         self._require_folder()
         began = self._memories.clock.now()
         lock = f"ingest-{self._options.tenant}-{self._target.name}"
-        with self._ledger.lock(lock), span(Span.INGEST_RUN, source=self._target.name):
+        with self._ledger.lock(lock), span(Span.INGEST_RUN, {Attr.SOURCE: self._target.name}):
             run_id = self._started(began)
             store = Store(self._memories, self._options.tenant, self._target.name, run_id)
             self._report.run_id = run_id
@@ -216,7 +216,7 @@ class Sync:
         if not group:
             return
         texts = {key: text for p in group for key, text in p.change.texts.items()}
-        with span(Span.INGEST_EMBED, texts=len(texts)):
+        with span(Span.INGEST_EMBED, {Attr.TEXTS: len(texts)}):
             embedded, refused = self._memories.embed(texts)
         self._report.embedded += embedded
         for p in group:

@@ -19,7 +19,7 @@ from kb.ledger.checks import checked_json
 from kb.model import MAX_METADATA_BYTES, Document, Fingerprint
 from kb.passages import metadata_bytes
 from kb.reputation import UNKNOWN, Record
-from kb.telemetry import Span, span
+from kb.telemetry import Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ class Preparer:
         """Return what a file says, or why it says nothing. Touches no ledger, so any thread may call it."""
         try:
             data = read_file(file, self.limits.max_bytes)
-            with span(Span.INGEST_PARSE, bytes=len(data)):
+            with span(Span.INGEST_PARSE, {Attr.BYTES: len(data)}):
                 return Read(raw=raw_digest(data), parsed=self.parser.parse(file.relative, data))
         except DocumentError as error:
             return error

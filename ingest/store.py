@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ingest.version import due_for_renewal, ended
-from kb.errors import StaleRevision
+from kb.errors import InputError, IntegrityError, StaleRevision
 from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import FOREVER, Standing
 from kb.sweeps import ActionKind
@@ -60,18 +60,24 @@ class Store:
     def apply(self, change: VersionChange, now: Instant) -> None:
         """Store a document's version, visible at once as a whole."""
         with span(Span.INGEST_SWITCH):
-            if change.is_switch:
-                change = self._staged(change, now)
-            self._switch(change, now)
+            if not change.is_switch:
+                self._switch(change, now)
+                return
+            left = self._staged(change, now)
+            try:
+                self._switch(left, now)
+            except (InputError, IntegrityError):
+                self._unstaged(left, now)  # words that may not come must not lie there until the next run
+                raise
 
     def _staged(self, change: VersionChange, now: Instant) -> VersionChange:
         """Write what comes, hidden by the ledger, to ledger and index; return the change that is left to switch."""
         back = [m for m in change.changed if m.id in change.revived]
         added = [replace(m, standing=Standing.STAGED) for m in change.added]
         with self._ledger.write() as tx:
-            ends = {m.id: m.valid_to for m in tx.memories.get([m.id for m in back]).values()}
+            was = tx.memories.get([m.id for m in back])
             # What comes back keeps its closed interval while staged: the past still has it, and a crash can undo it.
-            hidden = [replace(m, standing=Standing.STAGED, valid_to=ends.get(m.id, m.valid_from)) for m in back]
+            hidden = [_hidden(m, was.get(m.id, m)) for m in back]
             self._refuse_another_embedder(tx)
             tx.memories.add(added)
             tx.memories.replace(hidden)
@@ -86,11 +92,18 @@ class Store:
             ),
         )
 
+    def _unstaged(self, change: VersionChange, now: Instant) -> None:
+        """Take back what was staged for a version that cannot be switched in."""
+        with self._ledger.write() as tx:
+            found = tx.memories.get([m.id for m in change.changed])
+            _unstage(tx, [m for m in found.values() if m.standing is Standing.STAGED], now)
+
     def _switch(self, change: VersionChange, now: Instant) -> None:
         document = change.document
         since = document.updated_at  # its memories' own instant: version and passages begin and end as one
         touched = (*change.added, *change.changed, *change.superseded)
         with self._ledger.write() as tx:
+            tx.tombstones.hold(self._tenant)
             self._refuse_another_embedder(tx)
             self._refuse_rolled_back(tx, change)
             tx.memories.replace((*change.changed, *change.superseded))
@@ -211,6 +224,12 @@ class Store:
             left = [m for m in tx.memories.get(tx.memories.staged()).values() if m.doc_id in ours]
             _unstage(tx, left, now)
         return len(left)
+
+
+def _hidden(after: Memory, was: Memory) -> Memory:
+    """Return a superseded memory that comes back, staged; it ends, and why, as it did before."""
+    ends = was.valid_to if was.valid_to != FOREVER else after.valid_from
+    return replace(after, standing=Standing.STAGED, standing_reason=was.standing_reason, valid_to=ends)
 
 
 def _is_same(stored: Document | None, read: Document | None) -> bool:

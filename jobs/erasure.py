@@ -8,14 +8,16 @@ a process died, and everything may be done twice. Only when nothing is left to p
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from governance.actor import vouching
 from governance.effects.erased import ANSWER, GRADED
-from governance.erase import carried_out, erased_before, left_over, read_back, surveyed
+from governance.erase import carried_out, erased_before, left_over, read_back, said_since, still_wanted, surveyed
 from governance.policy import policy_of
+from governance.running import Run
+from governance.selection import Selection
 from governance.sweep import GONE, apply, resume
 from kb.erased import strings
 from kb.errors import DependencyError, InputError, KbError
@@ -126,6 +128,7 @@ def forget(
     with memories.ledger.lock(LOCK, wait_seconds=LOCK_WAIT_S):
         resume(memories, policy.tenant, policy)
         done.resumed = _finished_all(memories, settings, done, caches)
+        wanted = still_wanted(memories, wanted, policy.tenant)
         try:
             reach = surveyed(memories, wanted, policy, memories.clock.now())
         except InputError:
@@ -172,9 +175,11 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
     for _ in range(ROUNDS):
         if again.plan.actions:
             done.sweeps.append(carried_out(memories, again, policy=policy, actor=actor.name, reason=reason))
-        if not read_back(memories, reach)["memories"]:
+        left = _left(memories, wanted, reach)
+        if not left:
             break
-        again = surveyed(memories, wanted, policy, clock.now())
+        ids = Selection(memories=tuple(left))
+        again = surveyed(memories, replace(wanted, selection=ids), policy, clock.now())
     for _ in range(ROUNDS):
         plan = left_over(memories, reach, policy, clock.now())
         if not plan.actions:
@@ -182,6 +187,13 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
         done.sweeps.append(apply(memories, plan, policy=policy, actor=actor.name, allow_mass=True))
     done.problems.append("answers that quote it are being written all the time")
     return reach
+
+
+def _left(memories: Memories, wanted: Wanted, reach: Reach) -> list[MemoryId]:
+    """Return the memories that are there although they were to go, or have come meanwhile and are to go with them."""
+    with memories.ledger.read() as tx:
+        left = [*tx.memories.get([*reach.members, *reach.keys])]
+    return left + (said_since(memories, reach) if wanted.with_copies else [])
 
 
 def _finished_all(memories: Memories, settings: Settings, done: Erased, caches: Sequence[GradeCache]) -> list[SweepId]:
@@ -222,8 +234,8 @@ def _without_rows(
             return [f"the sweep {one.sweep_id} was stopped"]  # what it has not taken yet must be purged, too
     taken = _taken(memories, one.sweep_id)
     problems = _purged(memories, settings, one, taken, done, caches)
-    if not problems:
-        with memories.ledger.write() as tx:
+    if not problems:  # no sweep is at work on the journal meanwhile
+        with Run(memories=memories, policy=policy_of(settings, one.tenant)).alone(), memories.ledger.write() as tx:
             tx.erasure.redact(one.sweep_id, taken.memories)
             tx.erasure.advance(one)
     return problems

@@ -1,4 +1,4 @@
-"""Whether a daemon lives, for whoever watches it: a file that it touches, and a page on a loopback port."""
+"""Whether a daemon lives, for whoever watches it: a file that it touches, and pages on a loopback port."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kb.clock import iso
 from kb.errors import ConfigError
 from kb.log import get_logger
+from kb.telemetry import prometheus_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 MISSED = 3  # heartbeats that may be missed before a daemon counts as dead
 REQUEST_SECONDS = 5.0
+METRICS = "/metrics"  # every other path shows the daemon's health
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,9 @@ def touch(path: str | None, said: Mapping[str, Json]) -> None:
 
 @contextmanager
 def health_page(port: int | None, look: Callable[[], tuple[bool, Mapping[str, Json]]]) -> Iterator[int | None]:
-    """Serve how the daemon is, on the loopback interface: 200, or 503 when it is not well; gives the port.
+    """Serve how the daemon is, on the loopback interface: 200, or 503 when it is not well; and its metrics.
+
+    Gives the port.
 
     Args:
         port: 0 for any free one; None: no page.
@@ -130,15 +134,23 @@ class _Health(BaseHTTPRequestHandler):
         self._answer(has_body=False)
 
     def _answer(self, *, has_body: bool) -> None:
-        is_well, said = self.look()
-        body = json.dumps(said).encode()
-        self.send_response(HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE)
-        self.send_header("Content-Type", "application/json")
+        status, body, kind = self._metrics() if self.path == METRICS else self._health()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if has_body:
             with contextlib.suppress(ConnectionError):
                 self.wfile.write(body)
+
+    def _health(self) -> tuple[HTTPStatus, bytes, str]:
+        is_well, said = self.look()
+        status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
+        return status, json.dumps(said).encode(), "application/json"
+
+    def _metrics(self) -> tuple[HTTPStatus, bytes, str]:
+        body, kind = prometheus_text()
+        return HTTPStatus.OK, body, kind
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Log nothing: a probe every few seconds is no news."""

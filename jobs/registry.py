@@ -10,7 +10,7 @@ from jobs.names import JobName
 from jobs.report import Tally
 from jobs.sweeps import collect, decay, plan_of, promote, prune, recheck
 from jobs.sync import sync
-from kb.telemetry import Span, span
+from kb.telemetry import Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ def run(job: JobName, context: JobContext, tasks: Mapping[JobName, Task] = TASKS
     """Run a job once, and return what it did; whatever it meets stands in the report, nothing is raised."""
     tally = Tally(job=job, is_dry=context.is_dry)
     began = time.monotonic()
-    with span(Span.JOB, job=job.value):
+    with span(Span.JOB, {Attr.JOB: job.value}):
         tally.attempt(job.value, lambda: _run(tasks[job], context, tally))
     tally.seconds = time.monotonic() - began
     return tally

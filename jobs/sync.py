@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from jobs.context import tenants_of
 
 if TYPE_CHECKING:
-    from ingest.pipeline import Sync
     from ingest.report import Report
     from ingest.requests import SyncRequest
     from jobs.context import JobContext
@@ -76,9 +75,9 @@ def settings_for(settings: Settings, tenant: str) -> Settings:
 def _sync_source(
     context: JobContext, memories: Memories, tally: Tally, settings: Settings, request: SyncRequest
 ) -> None:
-    if request.problem is not None:
-        raise request.problem
-    work = _prepared(context, memories, settings, request)
+    from ingest.syncing import sync_of  # noqa: PLC0415 - import what is used
+
+    work = sync_of(memories, settings, request, _Watch(context))
     if context.is_dry:
         from ingest.preview import previewed  # noqa: PLC0415 - import what is used
 
@@ -90,22 +89,6 @@ def _sync_source(
         _count(tally, request.target.name, work.run())
     except SyncStopped:
         tally.is_stopped = True
-
-
-def _prepared(context: JobContext, memories: Memories, settings: Settings, request: SyncRequest) -> Sync:
-    from ingest.parse.raw import ParseLimits  # noqa: PLC0415 - import what is used
-    from ingest.parse.worker import ParserWorker  # noqa: PLC0415
-    from ingest.pipeline import Sync as Pipeline  # noqa: PLC0415
-
-    limits = ParseLimits(seconds=settings.ingest.parse_seconds, memory=settings.ingest.parse_memory)
-    return Pipeline(
-        memories,
-        request.target,
-        request.options,
-        settings,
-        open_parser=lambda: ParserWorker(limits),
-        progress=_Watch(context),
-    )
 
 
 def _count(tally: Tally, name: str, report: Report) -> None:

@@ -66,7 +66,7 @@ def applied(
     instant = max(now, memory.updated_at)
     trust = after_evidence(memory.trust, [e.weight for e in new.values()], instant, policy.half_life)
     changed = replace(memory, trust=trust, updated_at=instant, rev=memory.rev + 1)
-    against = _net_negatives((*history, *new.values()))
+    against = net_negatives((*history, *new.values()))
     is_doomed = trust.confidence < QUARANTINE_BELOW and against >= NET_NEGATIVES
     if not is_doomed or trust.verified or memory.standing is not Standing.ACTIVE:
         return changed
@@ -105,5 +105,6 @@ def changed_by(
     return changed
 
 
-def _net_negatives(events: Iterable[EvidenceEvent]) -> int:
+def net_negatives(events: Iterable[EvidenceEvent]) -> int:
+    """Return how many more events spoke against a memory than for it."""
     return sum((e.weight < 0) - (e.weight > 0) for e in events if e.kind in EVIDENCE_WEIGHT)

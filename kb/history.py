@@ -5,6 +5,7 @@ Frozen values that the ledger keeps. Instants are epoch milliseconds, UTC.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
@@ -38,6 +39,20 @@ EVIDENCE_WEIGHT = {  # of one event, before its sign; verification and rejection
 }
 
 
+SAYS = {EvidenceKind.AGREEMENT: "says so too", EvidenceKind.CONTRADICTION: "says otherwise"}
+_TOLD = re.compile(rf"memory (.+) (?:{'|'.join(SAYS.values())})", re.DOTALL)
+
+
+def told_by(id_: str, kind: EvidenceKind) -> str:
+    """Return the reason of an event in which a memory says something of another: by it, it can be withdrawn again.
+
+    Args:
+        id_: of the memory that is the witness.
+        kind: AGREEMENT or CONTRADICTION.
+    """
+    return f"memory {id_} {SAYS[kind]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceEvent:
     """One event about one memory. Of events with one (memory, kind, witness) only the first counts.
@@ -46,9 +61,9 @@ class EvidenceEvent:
         memory_id: whose confidence it moves.
         tenant: of that memory.
         kind: what happened.
-        weight: signed; positive supports, negative contradicts. 0 for decisive kinds.
+        weight: signed; positive supports, negative contradicts. 0 for decisive kinds, and where a check vouches.
         witness: who says so: a root source for agreement and contradiction, a person and a question for feedback, a
-            person's name.
+            person's name; for a check see `kb.vouching`.
         answer_id: the answer it came about with, if any.
         reason: for people; never a memory's text or value, which an event may outlive.
         at: when.
@@ -62,6 +77,12 @@ class EvidenceEvent:
     answer_id: AnswerId | None = None
     reason: str = ""
     at: Instant = 0
+
+    @property
+    def teller(self) -> MemoryId | None:
+        """The memory that said it; None when a person or a check did."""
+        told = _TOLD.fullmatch(self.reason) if self.kind in SAYS else None
+        return MemoryId(told[1]) if told else None
 
 
 class EdgeKind(StrEnum):

@@ -1,7 +1,7 @@
 """API keys: who calls, for which tenant, and what they may do. Pure; a secret is shown once and only its hash kept.
 
-A key reads `kb_<id>_<secret>`: the id finds the row, the secret (256 random bits) is compared by its SHA-256 in constant
-time. So much randomness needs no slow hash: it cannot be guessed, and a stolen table gives no key away.
+A key reads `kb_<id>_<secret>`: the id finds the row, the secret (256 random bits) is compared by its SHA-256 in
+constant time. So much randomness needs no slow hash: it cannot be guessed, and a stolen table gives no key away.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Memories:
         self.gate = settings.gate
         self.has_reputation = settings.govern.reputation
         self.projector = Projector(ledger, generations, clock)
-        catch_up = partial(self.projector.drain, wait_seconds=CATCH_UP_S)
+        catch_up = partial(self.projector.catch_up, wait_seconds=CATCH_UP_S, is_needed=True)
         self._searcher = Searcher(ledger, self.policies, catch_up)
 
     @property
@@ -134,7 +134,7 @@ class Memories:
         with self.ledger.read() as tx:
             is_behind = bool(tx.outbox.pending(1))
         if is_behind:  # what a crash, or an index that was away, has left
-            self.projector.drain(wait_seconds=0)
+            self.projector.catch_up()
         return self._searcher.search(request, index, vector, now)
 
     def add_note(self, note: Note) -> tuple[Memory, Drained]:

@@ -35,6 +35,7 @@ def written(tx: LedgerTx, note: Memory, parents: Sequence[str], now: Instant) ->
         Refused: its words were erased.
         IntegrityError: somebody else has stored the same note in between.
     """
+    tx.tombstones.hold(note.tenant)
     known = tx.memories.get([note.id]).get(note.id)
     counted, kin = _line(tx, note, parents)
     stands = known or kept_out(tx, note)

@@ -84,7 +84,7 @@ def reconcile(memories: Memories) -> Difference:
         if current is None:
             return Difference()
         index = memories.generations.index(current, memories.clock.now())
-        found = difference(_ledger_revisions(memories), index.revisions())
+        found = difference(ledger_revisions(memories), index.revisions())
         if found.ids:
             with memories.ledger.write() as tx:
                 tx.outbox.mark(found.ids, memories.clock.now())
@@ -167,7 +167,7 @@ def _fill(
 ) -> tuple[int, int]:
     index = memories.generations.server.open(target.name, target.dim)
     total = newly = 0
-    for page in _pages(memories):
+    for page in indexed_pages(memories):
         if re_embed:
             newly += _embedded(memories, page)
         lost = upsert_memories(memories.ledger, index, target.model, page)
@@ -192,7 +192,8 @@ def _embedded(memories: Memories, page: list[Memory]) -> int:
     return newly
 
 
-def _pages(memories: Memories) -> Iterator[list[Memory]]:
+def indexed_pages(memories: Memories) -> Iterator[list[Memory]]:
+    """Yield all memories that belong in the index in id order, each page as it is when it is reached."""
     after = ""
     while True:
         with memories.ledger.read() as tx:
@@ -205,7 +206,8 @@ def _pages(memories: Memories) -> Iterator[list[Memory]]:
             yield indexed
 
 
-def _ledger_revisions(memories: Memories) -> Iterator[tuple[MemoryId, int]]:
+def ledger_revisions(memories: Memories) -> Iterator[tuple[MemoryId, int]]:
+    """Yield (id, rev) of all memories that belong in the index, in id order."""
     after = ""
     while True:
         with memories.ledger.read() as tx:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, SecretStr
 
-from kb.settings import AskSettings, ChatSettings, IngestSettings, Settings, WebSearchSettings
+from kb.settings import (
+    AskSettings,
+    ChatSettings,
+    IngestSettings,
+    Settings,
+    TelemetrySettings,
+    WebSearchSettings,
+)
 from kb.settings_governance import GovernSettings, JobsSettings
 
 if TYPE_CHECKING:
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-_TABLES = ("ingest", "chat", "search", "ask", "govern", "jobs", "trust", "sources")
+_TABLES = ("ingest", "chat", "search", "ask", "govern", "jobs", "telemetry", "trust", "sources")
 _PLAIN: dict[str, type[BaseModel]] = {
     "ingest": IngestSettings,
     "chat": ChatSettings,
@@ -24,6 +31,7 @@ _PLAIN: dict[str, type[BaseModel]] = {
     "ask": AskSettings,
     "govern": GovernSettings,
     "jobs": JobsSettings,
+    "telemetry": TelemetrySettings,
 }
 _NESTED = ("thresholds", "classes", "tenants")  # tables of their own
 _HEAD = """\

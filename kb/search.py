@@ -18,7 +18,7 @@ from kb.errors import InputError
 from kb.model import FOREVER, Kind, Scope, Standing
 from kb.ports import Criteria
 from kb.ranking import Fusion, Mode, ranked
-from kb.telemetry import Metric, Span, count, observe, span
+from kb.telemetry import Attr, Metric, Operation, Span, count, documents, observe, span
 from kb.terms import Script, query_terms, script_of
 from kb.trust import effective, gate_clauses, passes
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kb.ledger.ledger import LedgerTx
     from kb.model import Instant, Memory, MemoryId, SourceClass
     from kb.ports import Candidate, Index, Vector
+    from kb.telemetry import Attribute
     from kb.trust import TrustPolicy
 
 MAX_K = 1000
@@ -158,10 +159,19 @@ class Searcher:
         """Return hits and suppression for a request whose question is embedded as `vector` (None in text mode)."""
         began = time.perf_counter()
         at = now if request.at is None else request.at
-        with span(Span.SEARCH, k=request.k, mode=request.mode.value):
+        said: dict[Attr, Attribute | None] = {
+            Attr.OPERATION: Operation.RETRIEVAL.value,
+            Attr.TENANT: request.tenant,
+            Attr.TOP_K: request.k,
+            Attr.MODE: request.mode.value,
+        }
+        with span(Span.SEARCH, said) as recording:
             criteria = self._criteria(request, at, now)
             hits, arms, mode = self._confirmed(request, criteria, index, vector, at, past=at < now)
             suppressed = self._suppressed(request, criteria, index, vector, at, arms) if request.explain else ()
+            recording.set({Attr.HITS: len(hits), Attr.SUPPRESSED: len(suppressed)})
+            recording.capture(Attr.QUERY, lambda: request.question)
+            recording.capture(Attr.DOCUMENTS, lambda: documents((h.memory.id, h.score, h.memory.text) for h in hits))
         count(Metric.SEARCHES)
         observe(Metric.SEARCH_SECONDS, time.perf_counter() - began)
         count(Metric.SUPPRESSED, len(suppressed))

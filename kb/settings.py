@@ -20,7 +20,7 @@ from kb.errors import ConfigError
 from kb.model import SourceClass
 from kb.settings_governance import GovernSettings, JobsSettings
 from kb.settings_serving import ServeSettings
-from kb.trust import MAX_DAYS, MIN_HALF_LIFE_DAYS, TrustPolicy
+from kb.trust import LEAST_STRENGTH, MAX_DAYS, MAX_STRENGTH, MIN_HALF_LIFE_DAYS, TrustPolicy
 
 PROJECT_FILE = "kb.toml"
 
@@ -53,6 +53,9 @@ class ClassSettings(BaseModel):
     hold_days: float | None = Field(default=None, ge=0, le=MAX_DAYS)
     half_life_days: float | None = Field(default=None, ge=MIN_HALF_LIFE_DAYS, le=MAX_DAYS)
     quarantined: bool | None = None
+    strength: float | None = Field(
+        default=None, ge=LEAST_STRENGTH, le=MAX_STRENGTH, description="weight of the prior against evidence"
+    )
 
 
 class SourceSettings(BaseModel):
@@ -168,12 +171,25 @@ class AskSettings(BaseModel):
     )
 
 
+class TelemetrySettings(BaseModel):
+    """What traces and metrics hold, beside the endpoint that they are sent to (`telemetry_endpoint`)."""
+
+    model_config = ConfigDict(extra="forbid")
+    capture_content: bool = Field(
+        default=False, description="whether questions, passages and answers leave with spans; secrets never do"
+    )
+    gauge_seconds: float = Field(
+        default=30.0, gt=0, description="how long what gauges read from the ledger is good for; costs a few counts"
+    )
+
+
 _DEFAULT_POLICIES = {
     SourceClass.CURATED: TrustPolicy(confidence=0.95, verified=True, hold_days=180),
     SourceClass.DOCUMENT: TrustPolicy(confidence=0.9),
     SourceClass.PERSON: TrustPolicy(confidence=0.8),
-    SourceClass.AGENT: TrustPolicy(confidence=0.5, quarantined=True),
-    SourceClass.WEB: TrustPolicy(confidence=0.5, quarantined=True),
+    # of these nothing is known: their prior weighs as much as one witness
+    SourceClass.AGENT: TrustPolicy(confidence=0.5, quarantined=True, strength=1),
+    SourceClass.WEB: TrustPolicy(confidence=0.5, quarantined=True, strength=1),
     SourceClass.ANSWER: TrustPolicy(confidence=0.0, quarantined=True),
 }
 
@@ -216,6 +232,7 @@ class Settings(BaseSettings):
     govern: GovernSettings = GovernSettings()
     jobs: JobsSettings = JobsSettings()
     serve: ServeSettings = ServeSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     trust: dict[SourceClass, ClassSettings] = Field(default_factory=dict)
     sources: list[SourceSettings] = Field(default_factory=list)
 

@@ -51,6 +51,9 @@ class GovernSettings(BaseModel):
     check_every_days: float = Field(
         default=7.0, ge=0, le=MAX_DAYS, description="days between external checks of one memory"
     )
+    checked_hold_days: float = Field(
+        default=60.0, ge=0, le=MAX_DAYS, description="days that what an external check vouched for is held"
+    )
     judge: bool = Field(
         default=False, description="whether the chat model confirms contradictions, and looks at pairs in doubt"
     )

@@ -18,6 +18,10 @@ class ServeSettings(BaseModel):
     cors_origins: list[str] = Field(default_factory=list, description="origins whose pages may call; none by default")
     max_body_bytes: int = Field(default=1_000_000, gt=0, description="larger requests are refused")
     max_upload_bytes: int = Field(default=50_000_000, gt=0, description="likewise for /v1/ingest")
+    uploads_dir: str | None = Field(
+        default=None,
+        description="folder of uploaded documents; unset: in data_dir. Servers and daemons of one ledger share it",
+    )
     request_seconds: float = Field(default=120.0, gt=0, description="wall-clock limit of one request")
     concurrency: int = Field(default=64, gt=0, description="requests worked on at a time; more get 503 at once")
     threads: int = Field(default=8, gt=0, description="threads that serve the synchronous core")

@@ -49,6 +49,9 @@ class ActionKind(StrEnum):
     REJECT = "reject"  # a person refuses it: quarantined, not verified any more
     RESTORE = "restore"  # a person takes back that it was retired or quarantined
     WEIGH = "weigh"  # evidence moves its confidence
+    WITHDRAW = "withdraw"  # what a bad witness had said of it is taken back
+    VOUCH = "vouch"  # an external check vouches for it: verified, with a hold of its own
+    DISAVOW = "disavow"  # what checks alone had vouched for is not verified any more
     CONTEST = "contest"  # another memory says otherwise
     SETTLE = "settle"  # no longer contested
     LOOK = "look"  # it was looked into, or how far the looking got: no memory changes

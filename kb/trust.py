@@ -31,6 +31,7 @@ MAX_STRENGTH = 20.0
 MAX_DAYS = 36_500  # a century: longer is never, and would leave the range of instants
 MIN_HALF_LIFE_DAYS = 0.001  # shorter than a minute or two, nothing would be retrieved twice
 PRIOR_STRENGTH = 4.0
+LEAST_STRENGTH = 0.1  # a prior of no weight at all would be overturned by a whisper
 SHOWN_LEVELS = 1000  # thousandths: what other readers are told is this fine
 _ROUNDING = 1e-9  # 0.29 * 1000 is a hair below 290
 
@@ -45,6 +46,7 @@ class TrustPolicy:
         hold_days: days before decay starts, 0 to 36,500.
         half_life_days: days in which confidence halves, 0.001 to 36,500.
         quarantined: whether new memories wait, unretrieved, for corroboration or verification.
+        strength: weight of the prior against evidence, 0.1 to 20: one of 1 weighs as much as one witness.
     """
 
     confidence: float
@@ -52,9 +54,12 @@ class TrustPolicy:
     hold_days: float = 0.0
     half_life_days: float = 30.0
     quarantined: bool = False
+    strength: float = PRIOR_STRENGTH
 
     def __post_init__(self) -> None:
         checked_confidence(self.confidence)
+        if not LEAST_STRENGTH <= self.strength <= MAX_STRENGTH:
+            raise ConfigError(f"strength is {self.strength}; it must be between {LEAST_STRENGTH} and {MAX_STRENGTH:g}")
         if not 0 <= self.hold_days <= MAX_DAYS:
             raise ConfigError(f"hold_days is {self.hold_days}; it must be between 0 and {MAX_DAYS:,}")
         if not MIN_HALF_LIFE_DAYS <= self.half_life_days <= MAX_DAYS:
@@ -122,7 +127,8 @@ def trusted(
 def prior(policy: TrustPolicy, now: Instant) -> Trust:
     """Return the trust of a memory of this class that is new at `now`."""
     verified_at = now if policy.verified else None
-    return trusted(policy.confidence, now + policy.hold, policy.half_life, verified_at=verified_at)
+    anchor = now + policy.hold
+    return trusted(policy.confidence, anchor, policy.half_life, verified_at=verified_at, strength=policy.strength)
 
 
 def effective(trust: Trust, now: Instant, half_life: float) -> float:

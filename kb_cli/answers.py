@@ -140,18 +140,3 @@ def _found(passage: Mapping[str, Json]) -> str:
     worth = "not graded" if relevance is None else f"{passage['label']}, relevance {float(str(relevance)):.2f}"
     title = f"{passage['title']}, " if passage["title"] else ""
     return f"found: {title}{passage['url'] or passage['source']}: {worth}  [{passage['memory_id']}]"
-
-
-def waiting_json(waiting: Waiting, *, is_kept: bool) -> dict[str, Json]:
-    """Return it under the stable keys of docs/reference/json.md."""
-    return {
-        "outcome": "waiting",
-        "kind": waiting.kind,
-        "answer_id": waiting.answer_id,
-        "thread": waiting.thread,
-        "provider": waiting.provider,
-        "queries": list(waiting.queries),
-        "max_searches": waiting.max_searches,
-        "found": [dict(each) for each in waiting.found],
-        "resumable": is_kept,
-    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kb_cli import render
-from kb_cli.session import AsJson, clock, settings_of
+from kb_cli.session import AsJson, clock, loaded, settings_of, switch_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +31,12 @@ def daemon(context: typer.Context) -> None:
         return
     from jobs.daemon import Daemon
     from jobs.stopping import ended_by_signals
+    from kb.vitals import watching
 
     _log_by_default(context)
-    settings, time = settings_of(), clock()
-    with ended_by_signals() as stop, _ledger(settings) as ledger:
+    settings, time = loaded(), clock()
+    switch_on(settings, prometheus=settings.jobs.health_port is not None)
+    with ended_by_signals() as stop, _ledger(settings) as ledger, watching(ledger, settings, time):
         Daemon(settings, ledger, clock=time, open_memories=opener(settings), stop=stop).serve()
 
 

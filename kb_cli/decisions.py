@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from governance.objects import decided_object
 from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from governance.actor import Actor
     from governance.policy import Policy
     from governance.review import Decided
     from kb.memories import Memories
-    from kb.model import Json
     from kb.sweeps import SweepJob
 
 ROLE_VARIABLE = "KB_ROLE"
@@ -135,7 +133,7 @@ def _decide(
         policy = policy_of(settings, settings.tenant)
         decided = decide(memories, list(map(MemoryId, ids)), job, policy=policy, actor=actor, reason=reason)
         notes = _notes(memories, job, decided, policy)
-        shown, lines = as_object(memories, decided, notes), _lines(memories, job, decided)
+        shown, lines = decided_object(memories, decided, notes), _lines(memories, job, decided)
     if as_json:
         render.emit_json(shown)
     else:
@@ -171,19 +169,6 @@ def acting(by: str | None, what: str) -> Actor:
 def user_name() -> str:
     """Return who runs this command, as far as the machine knows."""
     return os.environ.get("KB_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "cli"
-
-
-def as_object(memories: Memories, decided: Decided, notes: Sequence[str] = ()) -> dict[str, Json]:
-    """Return what came of a decision under the stable keys of docs/reference/json.md."""
-    from kb_cli.memory import as_object as memory_object
-
-    return {
-        "sweep_id": None if decided.sweep is None else decided.sweep.id,
-        "counts": {} if decided.sweep is None else dict(decided.sweep.counts),
-        "memories": [memory_object(memories, m) for m in decided.memories],
-        "refused": [{"memory_id": id_, "reason": why} for id_, why in decided.refused.items()],
-        "notes": list(notes),
-    }
 
 
 def _lines(memories: Memories, job: SweepJob, decided: Decided) -> list[str]:

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from governance.objects import explanation_object, other_side
 from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
-from kb_cli.sweeps import journaled_json
 
 if TYPE_CHECKING:
     from governance.explain import Crossing, Explanation
     from kb.history import EvidenceEvent
-    from kb.memories import Memories
-    from kb.model import Json
     from kb.sweeps import Contradiction, Journaled
 
 _NEXT = {
@@ -39,58 +37,11 @@ def explain(
     with opened(settings) as memories:
         policy = policy_of(settings, settings.tenant)
         shown = explained(memories, MemoryId(id_), policy, memories.clock.now())
-        whole = explanation_json(memories, shown)
+        whole = explanation_object(memories, shown)
     if as_json:
         render.emit_json(whole)
     else:
         render.say(*_explanation_lines(shown))
-
-
-def explanation_json(memories: Memories, e: Explanation) -> dict[str, Json]:
-    """Return an explanation under the stable keys of docs/reference/json.md."""
-    from dataclasses import asdict
-
-    from kb.clock import iso
-    from kb_cli.memory import as_object as memory_object
-
-    return {
-        "memory": memory_object(memories, e.memory),
-        "at": iso(e.now),
-        "prior": asdict(e.prior),
-        "effective_confidence": round(e.effective, 6),
-        "shown_confidence": e.shown,
-        "passes_gate": e.passes_gate,
-        "why": list(e.why),
-        "evidence": [
-            {"kind": v.kind.value, "weight": v.weight, "witness": v.witness, "reason": v.reason, "at": iso(v.at)}
-            for v in e.evidence
-        ],
-        "decisions": [journaled_json(j) for j in e.decisions],
-        "contradictions": [_contradiction_json(e, c) for c in e.contradictions],
-        "next": [{"at": iso(c.at), "what": c.what} for c in e.crossings],
-    }
-
-
-def _contradiction_json(e: Explanation, c: Contradiction) -> dict[str, Json]:
-    from kb.clock import iso
-
-    other, value, other_value = _other_side(e, c)
-    return {
-        "memory_id": other,
-        "kind": c.kind,
-        "value": value,
-        "other_value": other_value,
-        "found_at": iso(c.found_at),
-        "settled_at": iso(c.settled_at),
-        "settled_by": c.settled_by or None,
-    }
-
-
-def _other_side(e: Explanation, c: Contradiction) -> tuple[str, str, str]:
-    """Return the other side of a contradiction, what the memory itself says, and what the other does."""
-    if c.one == e.memory.id:
-        return c.other, c.one_value, c.other_value
-    return c.one, c.other_value, c.one_value
 
 
 def _explanation_lines(e: Explanation) -> list[str]:
@@ -109,7 +60,7 @@ def _explanation_lines(e: Explanation) -> list[str]:
 def _contradiction(e: Explanation, c: Contradiction) -> str:
     from kb.clock import iso
 
-    other, own, its = _other_side(e, c)
+    other, own, its = other_side(e, c)
     values = f": “{own}” here, “{its}” there" if own or its else ""
     end = f"settled {iso(c.settled_at)}: {c.settled_by}" if c.settled_at is not None else "open"
     return f"{iso(c.found_at)}  {c.kind}, with {other}{values}; {end}"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
-from kb_cli.session import AsJson, Tenant, opened, settings_of
+from kb_cli.session import AsJson, Tenant, loaded, opened, settings_of, switch_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ingest.pipeline import Progress, Sync
+    from ingest.pipeline import Progress
     from ingest.report import Report
     from ingest.requests import Said, SyncRequest
     from kb.errors import KbError
@@ -85,7 +85,16 @@ def ingest(
         retry_failed=retry_failed,
         checksum=checksum,
     )
-    _ingest(paths or [], said, settings_of(tenant=tenant), Flags(plan=plan, watch=watch, as_json=as_json))
+    _ingest(paths or [], said, _settings(tenant, is_lasting=watch), Flags(plan=plan, watch=watch, as_json=as_json))
+
+
+def _settings(tenant: str | None, *, is_lasting: bool) -> Settings:
+    """Return the settings; each sync of a watch is a trace of its own."""
+    if not is_lasting:
+        return settings_of(tenant=tenant)
+    settings = loaded(tenant=tenant)
+    switch_on(settings)
+    return settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +123,14 @@ def _ingest(paths: list[Path], said: Said, settings: Settings, flags: Flags) -> 
 def _run_all(memories: Memories, settings: Settings, requests: Sequence[SyncRequest], *, as_json: bool) -> int:
     """Sync each source; of several, one that cannot be synced keeps no other from it."""
     from ingest.report import Report, combined, gravest
+    from ingest.syncing import sync_of
     from kb.errors import KbError
 
     reports = []
     for request in requests:
         try:
             with _progress() as progress:
-                report = _sync(memories, settings, request, progress).run()
+                report = sync_of(memories, settings, request, progress).run()
         except KbError as error:
             if len(requests) == 1:
                 raise
@@ -140,6 +150,7 @@ def _run_all(memories: Memories, settings: Settings, requests: Sequence[SyncRequ
 def _plan_all(memories: Memories, settings: Settings, requests: Sequence[SyncRequest], *, as_json: bool) -> int:
     from ingest.preview import previewed
     from ingest.report import error_json, gravest
+    from ingest.syncing import sync_of
     from kb.errors import KbError
 
     plans: list[dict[str, Json]] = []
@@ -147,7 +158,7 @@ def _plan_all(memories: Memories, settings: Settings, requests: Sequence[SyncReq
     for request in requests:
         try:
             with _progress() as progress:
-                preview = previewed(_sync(memories, settings, request, progress))
+                preview = previewed(sync_of(memories, settings, request, progress))
         except KbError as error:
             if len(requests) == 1:
                 raise
@@ -181,24 +192,6 @@ def _watch(memories: Memories, settings: Settings, requests: Sequence[SyncReques
             render.fail(error, as_json=as_json)
         if not render.is_heard():
             return
-
-
-def _sync(memories: Memories, settings: Settings, request: SyncRequest, progress: Progress) -> Sync:
-    from ingest.parse.raw import ParseLimits
-    from ingest.parse.worker import ParserWorker
-    from ingest.pipeline import Sync
-
-    if request.problem is not None:
-        raise request.problem
-    limits = ParseLimits(seconds=settings.ingest.parse_seconds, memory=settings.ingest.parse_memory)
-    return Sync(
-        memories,
-        request.target,
-        request.options,
-        settings,
-        open_parser=lambda: ParserWorker(limits),
-        progress=progress,
-    )
 
 
 class _Bar:

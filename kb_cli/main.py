@@ -9,6 +9,7 @@ import typer
 
 from kb_cli import (
     ask,
+    backup,
     care,
     daemon,
     decisions,
@@ -21,6 +22,7 @@ from kb_cli import (
     jobs,
     lineage,
     memory,
+    migrate,
     policies,
     render,
     review,
@@ -54,6 +56,9 @@ app.command("status")(care.status)
 app.command("doctor")(care.doctor)
 app.command("reindex")(care.reindex)
 app.command("reconcile")(care.reconcile)
+app.command("export")(backup.export)
+app.command("import")(backup.import_)
+store.app.command("migrate")(migrate.migrate)
 memory.app.command("trace")(lineage.trace_memory)
 decisions.register(memory.app)
 forget.register(memory.app)
@@ -79,6 +84,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", help="Folder of everything local; default: KB_DATA_DIR.")
     ] = None,
@@ -91,6 +97,7 @@ def options(
 ) -> None:
     """Options that stand before the command."""
     del version
+    session.set_command(context.invoked_subcommand)
     if data_dir is not None:
         session.set_data_dir(data_dir)
     from kb import log
@@ -107,7 +114,7 @@ def main() -> None:
 
     as_json = "--json" in sys.argv[1:]
     try:
-        code = app(standalone_mode=False)
+        code = _run()
     except KbError as error:
         render.fail(error, as_json=as_json)
         code = int(error.exit_code)
@@ -125,6 +132,17 @@ def main() -> None:
     if code == ExitCode.INTERRUPTED:  # the command-line library turns Ctrl-C into this code by itself
         render.tell("interrupted; what was stored stays, the next run goes on from there")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _run() -> object:
+    """Run the command; its span ends with it, and fails when it does."""
+    try:
+        code = app(standalone_mode=False)
+    except BaseException:
+        session.end(*sys.exc_info())
+        raise
+    session.end()
+    return code
 
 
 def _unforeseen(error: Exception, *, as_json: bool) -> int:

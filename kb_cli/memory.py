@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kb.objects import memory_object
 from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
-    from kb.memories import Memories
-    from kb.model import Json, Memory
+    from kb.model import Memory
 
 app = typer.Typer(help="Single memories: add a note, look at one, list them.", no_args_is_help=True)
 
@@ -82,7 +82,7 @@ def add(
     )
     with opened(settings) as memories:
         memory, drained = memories.add_note(note)
-        shown = as_object(memories, memory)
+        shown = memory_object(memories, memory)
     if drained.problem:
         render.tell(f"stored; it waits for the index: {drained.problem}")
     if as_json:
@@ -102,7 +102,7 @@ def get(
 
     settings = settings_of(tenant=tenant)
     with opened(settings) as memories:
-        shown = as_object(memories, memories.get(MemoryId(id_), settings.tenant))
+        shown = memory_object(memories, memories.get(MemoryId(id_), settings.tenant))
     if as_json:
         render.emit_json(shown)
     else:
@@ -127,7 +127,7 @@ def list_(
     standings = [Standing(s.value) for s in standing or []]
     with opened(settings) as memories:
         page = memories.page(settings.tenant, after=after, limit=limit, standings=standings)
-        shown = [as_object(memories, m) for m in page]
+        shown = [memory_object(memories, m) for m in page]
     following = page[-1].id if len(page) == limit else None
     if as_json:
         render.emit_json({"memories": list(shown), "next": following})
@@ -137,38 +137,6 @@ def list_(
     render.say(*render.table(head, [(*row[:4], render.excerpt(str(row[4]), 60)) for row in rows]))
     if following:
         render.say(f"more: --after {following}")
-
-
-def as_object(memories: Memories, memory: Memory) -> dict[str, Json]:
-    """Return a memory under the stable keys of docs/reference/json.md, with its trust at this instant."""
-    from kb.clock import iso
-    from kb.model import FOREVER
-    from kb.trust import effective, leaves_gate_at
-
-    half_life = memories.policies[memory.source_class].half_life
-    trust, now = memory.trust, memories.clock.now()
-    leaves = leaves_gate_at(trust, memories.gate, half_life)
-    return {
-        "id": memory.id,
-        "tenant": memory.tenant,
-        "kind": memory.kind.value,
-        "source_class": memory.source_class.value,
-        "source": memory.source,
-        "title": memory.passage.title,
-        "heading_path": list(memory.passage.heading_path),
-        "page": memory.passage.page,
-        "standing": memory.standing.value,
-        "standing_reason": memory.standing_reason,
-        "confidence": trust.confidence,
-        "effective_confidence": round(effective(trust, now, half_life), 6),
-        "verified": trust.verified,
-        "leaves_gate_at": iso(leaves) if 0 < leaves < FOREVER else None,
-        "valid_from": iso(memory.valid_from),
-        "valid_to": iso(memory.valid_to) if memory.valid_to < FOREVER else None,
-        "rev": memory.rev,
-        "metadata": dict(memory.metadata),
-        "text": memory.text,
-    }
 
 
 def _why(memory: Memory) -> list[str]:

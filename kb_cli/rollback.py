@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from governance.objects import rolled_back_object
 from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from governance.rollback import Radius
     from kb.ledger.descent import Given
-    from kb.model import Json
     from kb.sweeps import Sweep
 
 SHOWN = 20  # answers that a person sees; --json has them all
@@ -71,24 +71,9 @@ def rollback(
             _consent(radius, yes=yes, as_json=as_json)
             sweeps = carried_out(memories, wanted, radius, policy=policy, actor=by or user_name(), reason=reason)
     if as_json:
-        render.emit_json(as_object(radius, sweeps, is_plan=plan))
+        render.emit_json(rolled_back_object(radius, sweeps, is_plan=plan))
     else:
         render.say(*_lines(radius, sweeps, is_plan=plan))
-
-
-def as_object(radius: Radius, sweeps: Sequence[Sweep], *, is_plan: bool) -> dict[str, Json]:
-    """Return what a rollback did, or would do, under the stable keys of docs/reference/json.md."""
-    counts: dict[str, int] = dict(radius.plan.counts) if is_plan else {}
-    for sweep in sweeps:
-        for kind, number in sweep.counts.items():
-            counts[kind] = counts.get(kind, 0) + number
-    return {
-        "sweep_id": sweeps[0].id if sweeps else None,
-        "sweeps": [s.id for s in sweeps],
-        "plan": is_plan,
-        "counts": dict(counts),
-        **radius.as_json(),
-    }
 
 
 def _consent(radius: Radius, *, yes: bool, as_json: bool) -> None:
@@ -130,6 +115,7 @@ def report_lines(radius: Radius, verb: str = "would be quarantined") -> list[str
         f"memories   {c['memories']} ({kinds}), {c['answer_keys']} answer-keys; {c['quarantined']} {verb}",
         f"documents  {c['documents_put_back']} back to an earlier version, {c['documents_deleted']} without one",
         f"revived    {c['revived']} memories that had been replaced",
+        f"evidence   what it had said of {c['hearers']} other memories is withdrawn",
         f"answers    {c['answers']} rest on it",
     ]
     lines += [_answer_line(a) for a in radius.answers[:SHOWN]]

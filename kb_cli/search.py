@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,7 @@ from kb_cli import render
 from kb_cli.session import AsJson, Tenant, clock, opened, settings_of
 
 if TYPE_CHECKING:
-    from kb.model import Json
-    from kb.search import Hit, SearchRequest, SearchResult, Suppressed
+    from kb.search import SearchRequest, SearchResult
     from kb.settings import Settings
 
 
@@ -99,53 +97,11 @@ def _search(request: SearchRequest, settings: Settings, *, as_json: bool) -> Non
     if notice:
         render.tell(notice)
     if as_json:
-        render.emit_json(as_object(result))
+        from kb.objects import search_object
+
+        render.emit_json(search_object(result))
     else:
         render.say(*as_lines(result))
-
-
-def as_object(result: SearchResult) -> dict[str, Json]:
-    """Return a result under the stable keys of docs/reference/json.md."""
-    return {
-        "hits": [_hit(h) for h in result.hits],
-        "suppressed": {
-            "count": len(result.suppressed),
-            "reasons": dict(Counter(s.reason.value for s in result.suppressed)),
-            "memories": [_suppressed(s) for s in result.suppressed],
-        },
-        "mode": result.arms.value,
-    }
-
-
-def _hit(hit: Hit) -> dict[str, Json]:
-    m = hit.memory
-    return {
-        "id": m.id,
-        "text": m.text,
-        "source": m.source,
-        "title": m.passage.title,
-        "heading_path": list(m.passage.heading_path),
-        "page": m.passage.page,
-        "score": round(hit.score, 6),
-        "confidence": m.trust.confidence,
-        "effective_confidence": round(hit.effective_confidence, 6),
-        "verified": m.trust.verified,
-        "standing": m.standing.value,
-        "kind": m.kind.value,
-        "source_class": m.source_class.value,
-        "reasons": list(hit.reasons),
-        "metadata": dict(m.metadata),
-    }
-
-
-def _suppressed(s: Suppressed) -> dict[str, Json]:
-    return {
-        "id": s.memory.id,
-        "source": s.memory.source,
-        "reason": s.reason.value,
-        "score": round(s.score, 6),
-        "effective_confidence": round(s.effective_confidence, 6),
-    }
 
 
 def as_lines(result: SearchResult) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,18 +19,61 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Whose memories; default: the `tenant` setting.")]
 
 DATA_DIR_VARIABLE = "KB_DATA_DIR"
+PARENT_VARIABLE = "TRACEPARENT"  # the trace that a pipeline runs this command in
 _clock: list[Clock] = []  # at most one
+_command: list[str] = []  # likewise
+_spans: list[ExitStack] = []  # likewise
 STANDARD_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"  # where other programs of the machine send theirs
 
 
 def settings_of(**flags: object) -> Settings:
-    """Return the settings with a command's flags on top, telemetry and logs switched on as they say."""
-    from kb import telemetry
+    """Return the settings with a command's flags on top, telemetry switched on as they say, the command its trace."""
+    settings = loaded(**flags)
+    switch_on(settings)
+    _begin()
+    return settings
+
+
+def loaded(**flags: object) -> Settings:
+    """Return the settings with a command's flags on top."""
     from kb.settings import load_settings
 
-    settings = load_settings(**flags)
-    telemetry.configure(settings.telemetry_endpoint or os.environ.get(STANDARD_ENDPOINT))
-    return settings
+    return load_settings(**flags)
+
+
+def switch_on(settings: Settings, *, prometheus: bool = False) -> None:
+    """Switch telemetry on as the settings say; a command that lasts does this alone, lest its trace never ends.
+
+    Args:
+        settings: all of them.
+        prometheus: whether the command shows its metrics on a page.
+    """
+    from kb import telemetry
+
+    endpoint = settings.telemetry_endpoint or os.environ.get(STANDARD_ENDPOINT)
+    telemetry.configure(endpoint, prometheus=prometheus, capture_content=settings.telemetry.capture_content)
+
+
+def _begin() -> None:
+    """Begin the command's span, inside the trace that the caller's environment names, if it does."""
+    from kb.telemetry import Attr, Span, continued, is_traced, span
+
+    if is_traced() and not _spans:
+        stack = ExitStack()
+        stack.enter_context(continued({"traceparent": os.environ.get(PARENT_VARIABLE, "")}))
+        stack.enter_context(span(Span.COMMAND, {Attr.COMMAND: _command[-1] if _command else None}))
+        _spans.append(stack)
+
+
+def end(*raised: Any) -> None:  # noqa: ANN401 - what a context manager is given
+    """End the command's span, if it has one; given an exception, it has failed."""
+    while _spans:
+        _spans.pop().__exit__(*(raised or (None, None, None)))
+
+
+def set_command(name: str | None) -> None:
+    """Name the command that runs."""
+    _command[:] = [] if name is None else [name]
 
 
 @contextmanager

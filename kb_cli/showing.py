@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kb_cli import render
-from kb_cli.answers import as_lines, waiting_json, waiting_lines
+from kb_cli.answers import as_lines, waiting_lines
 from kb_cli.search import ADVICE
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Show:
     def waiting(self, waiting: Waiting, go_on: str) -> None:
         """Show the search that waits for a person; `go_on` is the command that decides, "" where nothing is kept."""
         if self.as_json:
+            from crag_runtime.objects import waiting_json
+
             shown = waiting_json(waiting, is_kept=bool(go_on))
             render.emit_json({"event": "waiting", **shown} if self._is_streaming else shown)
         else:

@@ -1,4 +1,4 @@
-"""`kb store`: the index server of the embedded default."""
+"""`kb store`: where the store is kept: the embedded index server, and moving to another one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typer
 from kb_cli import render
 from kb_cli.session import AsJson, settings_of
 
-app = typer.Typer(help="The index server of the embedded default.", no_args_is_help=True)
+app = typer.Typer(help="Where the store is kept: the embedded index server, or another.", no_args_is_help=True)
 
 
 @app.command("status")

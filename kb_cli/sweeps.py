@@ -4,79 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from governance.objects import journaled_json, sweep_json
 from kb_cli import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from governance.plan import Plan
-    from kb.memories import Memories
-    from kb.model import Json
     from kb.sweeps import Action, Journaled, Sweep
 
 SHOWN = 20  # actions that a person sees; a file or --json has them all
-
-
-def sweep_of(memories: Memories, id_: str, tenant: str) -> Sweep:
-    """Return a tenant's sweep.
-
-    Raises:
-        UnknownSweep: it has none with this id.
-    """
-    from kb.errors import UnknownSweep
-    from kb.sweeps import SweepId
-
-    with memories.ledger.read() as tx:
-        found = tx.sweeps.get(SweepId(id_))
-    if found is None or found.tenant != tenant:
-        raise UnknownSweep(f"there is no sweep {id_} in tenant {tenant}")
-    return found
-
-
-def journal_of(memories: Memories, sweep: Sweep) -> list[Journaled]:
-    """Return a sweep's whole journal."""
-    journal: list[Journaled] = []
-    while True:
-        with memories.ledger.read() as tx:
-            page = tx.sweeps.journal(sweep.id, after=journal[-1].seq if journal else -1)
-        if not page:
-            return journal
-        journal += page
-
-
-def sweep_json(sweep: Sweep) -> dict[str, Json]:
-    """Return a sweep under the stable keys of docs/reference/json.md."""
-    from kb.clock import iso
-
-    return {
-        "sweep_id": sweep.id,
-        "tenant": sweep.tenant,
-        "job": sweep.job.value,
-        "status": sweep.status.value,
-        "actor": sweep.actor,
-        "reason": sweep.reason,
-        "policy": sweep.policy,
-        "plan": sweep.plan,
-        "at": iso(sweep.at),
-        "started_at": iso(sweep.started_at),
-        "finished_at": iso(sweep.finished_at),
-        "counts": dict(sweep.counts),
-        "undoes": sweep.undoes,
-        "undone_by": sweep.undone_by,
-    }
-
-
-def journaled_json(journaled: Journaled) -> dict[str, Json]:
-    """Return an action of a journal under the stable keys of docs/reference/json.md."""
-    from governance.plan import action_json
-    from kb.clock import iso
-
-    return {
-        **action_json(journaled.action),
-        "sweep_id": journaled.sweep_id,
-        "applied_at": iso(journaled.applied_at),
-        "skipped": journaled.skipped or None,
-    }
 
 
 def plan_lines(made: Plan) -> list[str]:

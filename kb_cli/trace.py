@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crag_runtime.recording.objects import feedback_object, trace_object, usage_of
 from kb_cli import render
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
@@ -34,7 +35,7 @@ def trace(answer: AnswerArgument, tenant: Tenant = None, as_json: AsJson = False
             evaluations = tx.evaluations.of_answer(record.id)
             graded = tx.memories.get([e.memory_id for e in evaluations])
     if as_json:
-        render.emit_json(as_object(record, evaluations))
+        render.emit_json(trace_object(record, evaluations))
     else:
         render.say(*_lines(record, evaluations, graded))
 
@@ -65,7 +66,7 @@ def feedback(
         before = _confidences(memories, record)
         given = give_feedback(memories, record.id, settings.tenant, is_good=good, only=only, by=by)
         after = _confidences(memories, record)
-        shown = _feedback_json(memories, given)
+        shown = feedback_object(memories, given)
     if as_json:
         render.emit_json(shown)
     elif not given.events:
@@ -100,67 +101,6 @@ def _why_not(record: AnswerRecord, given: Feedback) -> str:
     return "this was counted already" if can_credit else "the answer cites nothing that could be credited"
 
 
-def as_object(record: AnswerRecord, evaluations: list[Evaluation]) -> dict[str, Json]:
-    """Return a trace under the stable keys of docs/reference/json.md: those of `kb ask`, and the grades."""
-    from kb.clock import iso
-
-    report = record.report
-    same: tuple[str, ...] = ("path", "suppressed", "degraded", "reasons", "missing", "conflicts")
-    return {
-        "answer_id": record.id,
-        "question": record.question,
-        "outcome": record.outcome,
-        "answer": record.text,
-        "verdict": record.verdict,
-        "verdicts": report.get("verdicts", []),
-        "thread": record.thread or None,
-        "created_at": iso(record.created_at),
-        "citations": [
-            {
-                "number": number,
-                "memory_id": c.memory_id,
-                "rev": c.rev,
-                "source": c.source,
-                "url": c.url or None,
-                "title": c.title,
-                "quote": c.quote,
-                "supports": c.supports,
-            }
-            for number, c in enumerate(record.citations, 1)
-        ],
-        "evaluations": [_evaluation_json(e) for e in evaluations],
-        "usage": _usage(record),
-        **{key: report.get(key, []) for key in same},
-        "plan": report.get("plan", {}),
-    }
-
-
-def _evaluation_json(e: Evaluation) -> dict[str, Json]:
-    return {
-        "memory_id": e.memory_id,
-        "rev": e.rev,
-        "question": e.question,
-        "label": e.label,
-        "relevance": e.relevance,
-        "reason": e.reason,
-        "evaluator": e.evaluator,
-        "model": e.model,
-        "version": e.version,
-    }
-
-
-def _usage(record: AnswerRecord) -> dict[str, Json]:
-    kept = record.report.get("usage")
-    spent = {key: int(str(n)) for key, n in kept.items()} if isinstance(kept, dict) else {}
-    tokens_in, tokens_out = spent.get("tokens_in", 0), spent.get("tokens_out", 0)
-    return {
-        **{key: spent.get(key, 0) for key in ("llm_calls", "searches", "embeddings")},
-        "tokens": tokens_in + tokens_out,
-        "tokens_in": tokens_in,
-        "tokens_out": tokens_out,
-    }
-
-
 def _lines(record: AnswerRecord, evaluations: list[Evaluation], graded: Mapping[MemoryId, Memory]) -> list[str]:
     from kb.clock import iso
 
@@ -173,7 +113,7 @@ def _lines(record: AnswerRecord, evaluations: list[Evaluation], graded: Mapping[
         *([f"meant     {understood}"] if understood != record.question else []),
         f"asked     {iso(record.created_at)}{f' on thread {record.thread}' if record.thread else ''}",
         f"outcome   {record.outcome}{why}; evidence {record.verdict}",
-        f"costs     {', '.join(f'{n} {key}' for key, n in _usage(record).items() if n) or 'none'}",
+        f"costs     {', '.join(f'{n} {key}' for key, n in usage_of(record).items() if n) or 'none'}",
     ]
     note = " (handed over)" if report.get("handed_over") else " (the other side)"
     parts = {
@@ -218,15 +158,3 @@ def _objects(value: Json) -> list[dict[str, Json]]:
 
 def _texts(value: Json) -> list[str]:
     return [str(part) for part in value] if isinstance(value, list) else []
-
-
-def _feedback_json(memories: Memories, given: Feedback) -> dict[str, Json]:
-    from kb_cli.memory import as_object as memory_object
-
-    return {
-        "events": [
-            {"memory_id": e.memory_id, "kind": e.kind.value, "weight": e.weight, "witness": e.witness}
-            for e in given.events
-        ],
-        "memories": [memory_object(memories, m) for m in given.memories],
-    }

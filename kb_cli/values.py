@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kb.clock import instant as instant  # noqa: PLC0414 - typed on command lines, too
 from kb.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kb.model import Instant, Json
-
-_RELATIVE = re.compile(r"([+-])(\d{1,6})([dhm])")
-_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000}
-
-
-def instant(text: str, now: Instant) -> Instant:
-    """Return the instant that `text` names: ISO 8601 (UTC where it names no zone), or relative to `now` like -7d, +12h.
-
-    Raises:
-        InputError: it is neither.
-    """
-    if match := _RELATIVE.fullmatch(text.strip()):
-        sign, amount, unit = match.groups()
-        return now + int(f"{sign}{amount}") * _MS[unit]
-    try:
-        when = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InputError(f"{text!r} is no instant", hint="write 2026-03-01, 2026-03-01T12:00Z, -7d or +30d") from None
-    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1000)
+    from kb.model import Json
 
 
 def pairs(texts: Sequence[str]) -> dict[str, Json]:

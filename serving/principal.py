@@ -52,6 +52,9 @@ async def principal(request: Request) -> Principal:
     service = service_of(request)
     if service.is_open:
         return Principal(key_id="", name=LOCAL, tenant=service.settings.tenant, scopes=EVERYTHING, holder=Holder.PERSON)
+    kept: Principal | None = getattr(request.state, "principal", None)
+    if kept is not None:  # found before, where its rate was looked at
+        return kept
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not given:
         raise Unauthorised("this needs a key", hint="Authorization: Bearer kb_…; `kb key create` makes one")

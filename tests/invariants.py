@@ -40,7 +40,7 @@ def broken(store: Memories) -> list[str]:
     found += _orphans(tables, stored)
     found += _conflicts(tables, stored)
     found += _standings(tables, stored)
-    found += _barred(tables, stored, bars)
+    found += _barred(stored, bars)
     found += [f"the outbox still has {len(tables['outbox'])} entries"] if tables["outbox"] else []
     if (differs := reconcile(store)).ids:
         found.append(f"the index differs: {differs}")
@@ -74,7 +74,10 @@ def _images(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list
             found.append(f"{image.sweep_id}/{image.seq} was skipped and has an image")
         if image.kind == "memory" and image.before and image.after:
             steps.setdefault(image.key, []).append((image.before["rev"], image.after["rev"]))
+    came_again = _collected(tables) & set(map(str, stored))  # gc took it, and somebody said it again
     for key, own in steps.items():
+        if key in came_again:
+            continue
         if any(b != a + 1 for a, b in own) or len({a for a, _ in own}) < len(own):
             found.append(f"memory {key} was changed twice from one revision: {sorted(own)}")
         if key in stored and stored[key].rev < max(b for _, b in own):
@@ -83,22 +86,15 @@ def _images(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list
 
 
 def _documents(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
-    found = []
-    listed: set[str] = set()
-    collected = _collected(tables)
-    for document in tables["documents"]:
-        if document.deleted_at is not None:
-            continue
-        listed |= set(document.memory_ids)
-        for id_ in document.memory_ids:
-            if id_ not in stored:
-                if id_ not in collected:
-                    found.append(f"document {document.id} lists {id_}, which is gone")
-            elif stored[id_].standing in (Standing.SUPERSEDED, Standing.STAGED):
-                found.append(f"document {document.id} lists {id_}, which is {stored[id_].standing}")
-    for memory in stored.values():
-        if memory.doc_id and memory.standing is Standing.ACTIVE and memory.id not in listed:
-            found.append(f"{memory.id} is active and no live document lists it: {memory.standing_reason!r}")
+    live = [d for d in tables["documents"] if d.deleted_at is None]
+    collected, listed = _collected(tables), {id_ for d in live for id_ in d.memory_ids}
+    found = [f"a live document lists {id_}, which is gone" for id_ in listed - collected if id_ not in stored]
+    past = (Standing.SUPERSEDED, Standing.STAGED)
+    found += [f"a live document lists {m.id}, which is {m.standing}" for m in stored.values() if m.id in listed
+              and m.standing in past]  # fmt: skip
+    decided = {a.memory_id for a in tables["actions"] if a.kind in ("verify", "restore") and not a.skipped}
+    lost = [m for m in stored.values() if m.doc_id and m.standing is Standing.ACTIVE and m.id not in listed]
+    found += [f"{m.id} is active, and no live document lists it" for m in lost if m.id not in decided]
     return found
 
 
@@ -131,9 +127,11 @@ def _conflicts(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> l
     rows = tables["contradictions"]
     found = [f"a contradiction names {i}, which is gone" for c in rows for i in (c.one, c.other) if i not in stored]
     sides = {id_ for c in rows if c.settled_at is None for id_ in (c.one, c.other)}
-    for memory in stored.values():
-        if memory.contested is not (memory.id in sides):
-            found.append(f"{memory.id} ({memory.standing}) is contested: {memory.contested}; open rows say otherwise")
+    found += [
+        f"{m.id} ({m.standing}) is contested: {m.contested}; open rows say otherwise"
+        for m in stored.values()
+        if m.contested is not (m.id in sides)
+    ]
     return found
 
 
@@ -154,22 +152,21 @@ def _standings(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> l
     return found
 
 
-def _barred(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory], bars: Any) -> list[str]:
+def _barred(stored: dict[Any, Memory], bars: Any) -> list[str]:
+    """Return who says what must not be said; a document may, in other passages, what it says already."""
     found = []
     for memory in stored.values():
         bar = bars.get(memory.text)
         if bar is None or memory.kind is Kind.ANSWER:
             continue
         if bar.tombstone.is_erased:
-            found.append(f"{memory.id} ({memory.standing}) says what was erased")
-        elif memory.standing is Standing.ACTIVE and not memory.trust.verified:
-            history = [
-                (a.kind, a.reason, a.skipped, a.applied_at, a.sweep_id)
-                for a in tables["actions"]
-                if a.memory_id == memory.id
-            ]
             found.append(
-                f"{memory.id} ({memory.kind}, {memory.standing_reason!r}) is active, and barred by"
-                f" {bar.tombstone}: {sorted(history, key=lambda h: h[3])}"
+                f"{memory.id} ({memory.kind}, {memory.standing}, since {memory.created_at}) says {bar.tombstone}"
             )
+        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT and memory.created_at > bar.tombstone.at:
+            found.append(f"{memory.id} ({memory.kind}) is active since {memory.created_at} and says {bar.tombstone}")
     return found
+
+
+def _speaks(memory: Memory) -> bool:
+    return memory.standing is Standing.ACTIVE and not memory.trust.verified

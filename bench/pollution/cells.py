@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bench.pollution.outside import statement
+from bench.pollution.outside import spoken, statement
 from bench.pollution.reader import read, read_first
 from bench.pollution.roster import FIRST, NAMES, maker
 from bench.pollution.simulate import simulate
@@ -65,7 +65,7 @@ def warmed(facts: Sequence[Fact]) -> None:
     """Embed everything that any run will ask for, once."""
     vectors = Vectors()
     said = [text for f in facts for text in (*f.says_true, *f.says_false, *f.says_neither)]
-    stated = [statement(f, value) for f in facts for value in ("true", "false")]
+    stated = [s for f in facts for value in ("true", "false") for s in (statement(f, value), *spoken(f, value))]
     vectors.passages([*said, *stated])
     vectors.queries([f.question for f in facts])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,31 +16,36 @@ from crag_runtime.recording.recorder import Recorder
 from crag_runtime.recording.spool import Spool
 from crag_runtime.store import Lookup, Store
 from governance.actor import Actor
+from governance.checks import Checkable, checkables, results
+from governance.comparing.sayings import passed
 from governance.corroborate import plan_promote
 from governance.plan import Plan
 from governance.planning import planned
 from governance.policy import policy_of
-from governance.recheck import plan_recheck
+from governance.ports import Checked, Claim
+from governance.ports import Outcome as Found
+from governance.recheck import outside_checks, plan_recheck, stored_checks
 from governance.review import decide
 from governance.rollback import carried_out, surveyed
 from governance.selection import Selection
 from governance.sweep import apply
-from governance.testimony import weighing
+from governance.waiting import borne_out
 from ingest.version import due_for_renewal
 from kb.errors import InputError
-from kb.history import EVIDENCE_WEIGHT, AnswerId, EvidenceEvent, EvidenceKind
+from kb.history import AnswerId
 from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
 from kb.sweeps import SweepJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bench.pollution.outside import Desk, Page
     from bench.pollution.policies import Given
     from bench.pollution.schedule import Arrival
     from governance.policy import Policy as Rules
-    from governance.ports import Checker
     from kb.memories import Memories
     from kb.settings import Settings
+    from kb.sweeps import Action
 
 CHECK_EVERY = 7  # days between checks of one question
 CHECK_BUDGET = 0.055  # share of questions that may be checked: what others get as well
@@ -55,7 +61,7 @@ class Parts:
         feedback: counts.
         decay: confidence fades and is renewed by its source; else it never fades.
         keys: answers are keys to what they cited.
-        checks: disputed and unanswered questions are checked outside.
+        checks: disputed and unanswered questions are checked outside, and at night what fell due or waits.
         lineage: a rollback takes what was made from what is bad.
         echoes_are_evidence: answers come back as trusted passages, as nothing in the product does.
         web_is_trusted: findings count as documents at once: no quarantine, no independence asked.
@@ -82,15 +88,15 @@ class Governed:
     memories: Memories
     settings: Settings
     parts: Parts
-    check: Callable[[str, int], str | None]
+    check: Callable[[str, int], Sequence[Page]]
     says: Callable[[str, str], str | None]  # question, text → the value it gives: how a check's words are matched
-    checker: Callable[[int], Checker]  # by day: who is asked in the nightly recheck
+    checker: Callable[[int], Desk]  # by day: who is asked in the nightly recheck
     checks: int = 0
     _asked: int = 0
     _found: list[MemoryId] = field(default_factory=list)
     _checked: dict[str, int] = field(default_factory=dict)
     _owned: list[MemoryId] = field(default_factory=list)
-    _findings: dict[str, SearchedFor] = field(default_factory=dict)
+    _findings: dict[str, tuple[SearchedFor, ...]] = field(default_factory=dict)
     _store: Store | None = None
     _recorder: Recorder | None = None
 
@@ -126,7 +132,7 @@ class Governed:
     def answered(self, given: Given) -> None:
         """Record the answer as the runtime does: citations, lineage, key; never as evidence."""
         assert self._recorder is not None
-        finding = self._findings.pop(given.question, None)
+        findings = self._findings.pop(given.question, ())
         learned = Learned(
             answer_id=AnswerId(given.id),
             tenant=TENANT,
@@ -140,10 +146,10 @@ class Governed:
             evaluations=(),
             retrieved=given.support,
             relevant=given.support,
-            findings=() if finding is None else (finding,),
+            findings=findings,
             agreements=(),
             conflicts=(),
-            is_key=self.parts.keys and finding is None,
+            is_key=self.parts.keys and not findings,
             report={"question": given.question, "usage": {}},
             at=self.memories.clock.now(),
         )
@@ -160,43 +166,39 @@ class Governed:
             keep(self.memories, [echo])
 
     def unanswered(self, question: str, day: int, shown: Shown) -> Shown | None:
-        """Ask outside, as the runtime searches the web when nothing trusted answers; the finding is quarantined."""
+        """Ask outside, as the runtime searches the web when nothing trusted answers; what it finds is quarantined."""
         del shown
-        said = self._asked_outside(question, day)
-        if said is None:
+        pages = self._asked_outside(question, day)
+        if not pages:
             return None
-        url = f"https://check{self.checks}.example/"
-        finding = Finding(url=url, title="", text=said)
-        id_ = finding_id(finding, tenant=TENANT, scope=Scope())
-        self._found.append(MemoryId(id_))
-        self._findings[question] = SearchedFor(id=id_, finding=finding, query=question)
-        return Shown(ids=(MemoryId(id_),), texts=(said,))
+        found = [Finding(url=f"https://{p.host}/", title="", text=p.text) for p in pages]
+        ids = [MemoryId(finding_id(f, tenant=TENANT, scope=Scope())) for f in found]
+        self._found += ids
+        self._findings[question] = tuple(
+            SearchedFor(id=id_, finding=f, query=question) for id_, f in zip(ids, found, strict=True)
+        )
+        return Shown(ids=tuple(ids), texts=tuple(p.text for p in pages))
 
     def disputed(self, question: str, day: int, sides: tuple[Sequence[MemoryId], Sequence[MemoryId]]) -> None:
-        """Check a dispute outside and weigh the result on both sides, as a recheck does."""
+        """Check a dispute outside; what it comes to for each side is what a recheck makes of it."""
         if self.parts.own_extractor:
             return
-        said = self._asked_outside(question, day)
-        if said is None:
+        pages = self._asked_outside(question, day)
+        if not pages:
             return
-        value = self.says(question, said)
-        now = self.memories.clock.now()
+        value, now = self.says(question, pages[0].text), self.memories.clock.now()
+        roots = tuple(sorted(p.host for p in pages))
         with self.memories.ledger.read() as tx:
             stored = tx.memories.get([id_ for side in sides for id_ in side])
-        actions = []
+            history = {id_: tx.evidence.of_memory(id_) for id_ in stored}
+        actions: list[Action] = []
         for memory in stored.values():
             is_for = self.says(question, memory.text) == value
-            weight = EVIDENCE_WEIGHT[EvidenceKind.CHECK] * (1 if is_for else -1)
-            event = EvidenceEvent(
-                memory_id=memory.id,
-                tenant=TENANT,
-                kind=EvidenceKind.CHECK,
-                weight=weight,
-                witness=f"check {self.checks}",
-                at=now,
-            )
-            actions.append(weighing(memory, [event]))
-        self._apply(Plan(tenant=TENANT, job=SweepJob.RECHECK, policy=self._policy.hash, at=now, actions=tuple(actions)))
+            checked = Checked(outcome=Found.SUPPORTED if is_for else Found.CONTRADICTED, roots=roots)
+            asked = Checkable(claim=Claim(memory_id=memory.id, said=passed(memory)), sides=(memory,))
+            result = results(asked, checked, history, now)
+            actions += (*result.actions, *result.vouches)
+        self._apply(self._rechecked(actions))
 
     def feedback(self, given: Given, *, is_good: bool) -> None:
         """Give feedback as `kb feedback` does."""
@@ -213,8 +215,7 @@ class Governed:
         if self.parts.reviewed:
             self._review()
         now = self.memories.clock.now()
-        if self.parts.own_extractor:
-            self._apply(plan_recheck(self.memories, self._policy, now, checker=self.checker(day)))
+        self._recheck(day)
         self._apply(plan_promote(self.memories, self._policy, now))
         self._apply(planned(self.memories, SweepJob.DECAY, self._policy, now))
         if day % PRUNE_EVERY == PRUNE_EVERY - 1:
@@ -233,9 +234,40 @@ class Governed:
                 )
             carried_out(self.memories, wanted, radius, policy=self._policy, actor="bench")
 
+    def _recheck(self, day: int) -> None:
+        """Run the product's recheck as far as the budget for checks goes, but for disputes where the reader sees them.
+
+        What two pages of one search say the same was a check already.
+        """
+        now, left = self.memories.clock.now(), self._left() if self.parts.checks else 0
+        policy, desk = replace(self._policy, checks=left), self.checker(day) if left else None
+        if self.parts.own_extractor:
+            plan = plan_recheck(self.memories, policy, now, checker=desk)
+            self.checks += 0 if desk is None else desk.asked
+            self._apply(plan)
+            return
+        with self.memories.ledger.read() as tx:
+            agreed = list(borne_out(tx, TENANT))
+            history = {m.id: tx.evidence.of_memory(m.id) for m, _ in agreed}
+            settled = frozenset(str(m.id) for m, _ in agreed)
+            wanted = checkables(tx, policy, now, (), {}, settled=settled) if desk is not None else []
+        actions = stored_checks(agreed, history, now)
+        if desk is not None and wanted:
+            actions += outside_checks(self.memories, wanted, desk, now)[0]
+            self.checks += desk.asked
+        self._apply(self._rechecked(actions))
+
+    def _rechecked(self, actions: Sequence[Action]) -> Plan:
+        now = self.memories.clock.now()
+        return Plan(tenant=TENANT, job=SweepJob.RECHECK, policy=self._policy.hash, at=now, actions=tuple(actions))
+
+    def _left(self) -> int:
+        """Return how many checks the budget still has."""
+        return max(0, math.ceil(1 + CHECK_BUDGET * self._asked - self.checks))
+
     @property
     def _policy(self) -> Rules:
-        return policy_of(self.settings, TENANT)
+        return replace(policy_of(self.settings, TENANT), trust=self.memories.policies)
 
     def _apply(self, plan: Plan) -> None:
         if plan.actions:
@@ -258,11 +290,11 @@ class Governed:
             tx.outbox.mark([m.id for m in due], now)
         self.memories.projector.drain()
 
-    def _asked_outside(self, question: str, day: int) -> str | None:
-        if not self.parts.checks or self.checks >= 1 + CHECK_BUDGET * self._asked:
-            return None
+    def _asked_outside(self, question: str, day: int) -> Sequence[Page]:
+        if not self.parts.checks or not self._left():
+            return ()
         if day - self._checked.get(question, -CHECK_EVERY) < CHECK_EVERY:
-            return None
+            return ()
         self._checked[question] = day
         self.checks += 1
         return self.check(question, day)

@@ -1,4 +1,7 @@
-"""The world outside the store: what an external check says, right most of the time, wrong some of it."""
+"""The world outside the store: what an external check says, right most of the time, wrong some of it.
+
+A check asks once and brings two pages of different owners that say the same, which is the least that decides anything.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,24 @@ if TYPE_CHECKING:
     from governance.ports import Claim
 
 NOTHING_OF_THE_REST = 2 / 3
+WORDS = {  # what two owners write, by language: one sentence, and the same among others
+    "en": (
+        "To the matter of {question} the answer on record is {value}.",
+        "Asked about it, we can say: to the matter of {question} the answer on record is {value}. More news below.",
+    ),
+    "zh": (
+        "关于{question}这一问题，有记录的答案是{value}。",
+        "关于{question}这一问题，有记录的答案是{value}。更多消息请看下文。",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page that a check brings."""
+
+    host: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -39,11 +60,14 @@ class Outside:
     def __post_init__(self) -> None:
         self._facts = {fact.question: i for i, fact in enumerate(self.timeline.facts)}
 
-    def statement(self, question: str, day: int) -> str | None:
-        """Return a sentence that answers a question, perhaps a wrong one; None when nothing is found."""
+    def pages(self, question: str, day: int) -> tuple[Page, ...]:
+        """Return the pages that answer a question, perhaps wrongly; none when nothing is found."""
         index = self._facts[question]
         value = self.value(index, day)
-        return None if value is None else statement(self.timeline.facts[index], value)
+        if value is None:
+            return ()
+        said = spoken(self.timeline.facts[index], value)
+        return tuple(Page(host=host, text=text) for host, text in zip(self._hosts(), said, strict=True))
 
     def value(self, index: int, day: int) -> str | None:
         """Return what a check finds of a fact."""
@@ -56,6 +80,10 @@ class Outside:
             return None
         return "false" if truth == "true" else "true"
 
+    def _hosts(self) -> tuple[str, str]:
+        """Return who answers this time: other owners every time."""
+        return f"check{self.asked}a.example", f"check{self.asked}b.example"
+
     def says(self, question: str, text: str) -> str | None:
         """Return the value that a text gives to a question."""
         return value_of(text, self.timeline.facts[self._facts[question]])
@@ -65,15 +93,17 @@ class Outside:
         return Desk(self, day)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Desk:
-    """A `governance.ports.Checker` of one day."""
+    """A `governance.ports.Checker` of one day; counts what it is asked."""
 
     outside: Outside
     day: int
+    asked: int = 0
 
     def check(self, claims: Sequence[Claim]) -> list[Checked]:
         """Return what is found of each claim: of its first fact that its words give a value of."""
+        self.asked += len(claims)
         return [self._checked(claim) for claim in claims]
 
     def _checked(self, claim: Claim) -> Checked:
@@ -85,11 +115,17 @@ class Desk:
             found = self.outside.value(index, self.day)
             if found is None:
                 return Checked(outcome=Outcome.NOTHING)
-            number = self.outside.asked
-            roots = (f"check{number}a.example", f"check{number}b.example")
+            roots = self.outside._hosts()  # noqa: SLF001 - the desk is a part of it
             outcome = Outcome.SUPPORTED if found == said else Outcome.CONTRADICTED
             return Checked(outcome=outcome, roots=roots, urls=tuple(f"https://{r}/" for r in roots))
         return Checked(outcome=Outcome.NOTHING)
+
+
+def spoken(fact: Fact, value: str) -> tuple[str, ...]:
+    """Return what the pages of a check say."""
+    said = (fact.true if value == "true" else fact.false)[0]
+    question = fact.question.strip().rstrip("?？。. ")
+    return tuple(words.format(question=question, value=said) for words in WORDS[fact.language])
 
 
 def statement(fact: Fact, value: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
+    from bench.pollution.outside import Page
     from bench.pollution.schedule import Arrival
     from kb.memories import Memories
     from kb.model import Memory, MemoryId
@@ -120,7 +121,7 @@ class Ungoverned:
 
     memories: Memories
     habits: Habits
-    check: Callable[[str, int], str | None]
+    check: Callable[[str, int], Sequence[Page]]
     draw: random.Random
     checks: int = 0
     made_of: dict[MemoryId, tuple[MemoryId, ...]] = field(default_factory=dict)
@@ -134,8 +135,8 @@ class Ungoverned:
         """See `Policy.shown`."""
         if self.draw.random() < self.habits.random_checks:
             self.checks += 1
-            if (said := self.check(question, day)) is not None:
-                self._keep([(said, "https://check.example/", Kind.WEB, SourceClass.WEB)], ())
+            pages = self.check(question, day)
+            self._keep([(p.text, f"https://{p.host}/", Kind.WEB, SourceClass.WEB) for p in pages], ())
         request = SearchRequest(question=question, tenant=TENANT, k=POOL, gate=None, explain=False)
         hits = self.memories.search(request).hits
         ranked = sorted(((self._weight(h.memory, day) * h.score, h.memory) for h in hits), key=lambda p: -p[0])

@@ -73,12 +73,12 @@ def maker(name: str) -> Make:
     """Return what makes the policy of a name on an empty store."""
     if name in HABITS:
         habits = HABITS[name]
-        return lambda memories, _, outside, draw: Ungoverned(memories, habits, outside.statement, draw)
+        return lambda memories, _, outside, draw: Ungoverned(memories, habits, outside.pages, draw)
     if name in PARTS:
         parts = replace(PARTS[name])
         return lambda memories, settings, outside, _: Governed(
-            memories, settings, parts, outside.statement, outside.says, outside.checker
+            memories, settings, parts, outside.pages, outside.says, outside.checker
         )
     if name == ORACLE:
-        return lambda memories, _, outside, draw: Oracle(memories, Habits(), outside.statement, draw, outside=outside)
+        return lambda memories, _, outside, draw: Oracle(memories, Habits(), outside.pages, draw, outside=outside)
     raise KeyError(name)

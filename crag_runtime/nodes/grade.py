@@ -13,7 +13,7 @@ from crag_runtime.sight import lookup_of
 from crag_runtime.state import Graded, GradeInput, Update, plan_of, spent
 from kb.dates.periods import time_intent
 from kb.errors import ModelUnavailable
-from kb.telemetry import Metric, count, observe
+from kb.telemetry import Attr, Event, Metric, count, event, observe
 
 if TYPE_CHECKING:
     from crag_runtime.evidence import Evidence
@@ -37,6 +37,9 @@ async def grade(state: GradeInput, runtime: Runtime[Deps]) -> Update:
     observe(Metric.EVIDENCE_CONFIDENCE, evidence.confidence, origin=evidence.origin.value)
     for g in grading.grades:
         count(Metric.GRADES, evaluator=g.evaluator, label=g.label.value)
+        event(Event.EVALUATION, {Attr.EVALUATION: g.evaluator, Attr.SCORE: g.relevance, Attr.LABEL: g.label.value})
+    if grading.degraded:
+        count(Metric.EVALUATOR_DEGRADED, evaluator=deps.evaluator.identity.name)
     return {
         "grades": [Graded(sub=sub, rev=evidence.rev, grade=plain(g)) for g in grading.grades],
         "usage": spent(grading.usage + Usage(embeddings=embedded)),
@@ -68,6 +71,8 @@ def ungradable(state: GradeInput, problem: str) -> Update:
     """Return an unknown grade: what failed is known, what the passage is worth is not."""
     unknown = Grade(id=state["id"], label=Label.UNKNOWN, relevance=None, reason=problem)
     count(Metric.GRADES, evaluator="", label=unknown.label.value)
+    count(Metric.EVALUATOR_DEGRADED, evaluator="")
+    event(Event.EVALUATION, {Attr.EVALUATION: "", Attr.LABEL: unknown.label.value})
     return {
         "grades": [Graded(sub=state["sub"], rev=0, grade=plain(unknown))],
         "degraded": [f"grade: {problem}"],

@@ -12,7 +12,7 @@ from crag_runtime.evidence import Label, Verdict
 from crag_runtime.routes import correction
 from crag_runtime.state import NodeName, RunState, Update, findings_of, plan_of, step
 from crag_runtime.verdict import combined, verdict_of
-from kb.telemetry import Metric, count
+from kb.telemetry import Attr, Metric, annotate, count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ async def judge(state: RunState, runtime: Runtime[Deps], limits: Limits) -> Upda
         verdicts[g["sub"]] is not Verdict.CORRECT and g["grade"]["label"] == Label.UNKNOWN for g in state["grades"]
     )
     count(Metric.VERDICTS, verdict=verdict.value)
+    annotate({Attr.VERDICT: verdict.value})
     faults = ["evaluator"] if failed else []
     judged: RunState = {**state, "verdict": verdict.value, "faults": [*state["faults"], *faults]}
     next_ = "" if verdict is Verdict.CORRECT else f"; {correction(judged, limits).reason}"

@@ -13,9 +13,12 @@ from crag_runtime.recording.findings import finding_id, kept_text
 from crag_runtime.sight import lookup_of
 from crag_runtime.state import Candidate, Found, NodeName, RunState, Update, scope_of, spent, step
 from kb.errors import Fault, SearchUnavailable
-from kb.telemetry import Metric, count
+from kb.telemetry import Attr, Metric, Operation, Span, count, span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crag_runtime.ports import WebSearch
     from kb.model import Json
 
 
@@ -33,7 +36,7 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
         used += 1
         count(Metric.WEB_SEARCHES)
         try:
-            findings = await search.search(query, limit=deps.policy.max_results)
+            findings = await _searched(search, query, deps.policy.max_results)
         except SearchUnavailable as error:
             problem = f"{search.name}: {error.fault.value}"
             timed_out += [_asked(sub, query) for sub in subs] if error.fault is Fault.TIMEOUT else []
@@ -60,6 +63,14 @@ async def web(state: RunState, runtime: Runtime[Deps]) -> Update:
         "usage": spent(Usage(searches=used)),
         "path": step(NodeName.WEB, f"{why}{'; ' + problem if problem else ''}"),
     }
+
+
+async def _searched(search: WebSearch, query: str, limit: int) -> Sequence[Finding]:
+    with span(Span.WEB_SEARCH, {Attr.OPERATION: Operation.TOOL.value, Attr.TOOL: search.name}) as recording:
+        recording.capture(Attr.QUERY, lambda: query)
+        findings = await search.search(query, limit=limit)
+        recording.set({Attr.RESULTS: len(findings)})
+        return findings
 
 
 def _by_query(state: RunState) -> dict[str, list[int]]:

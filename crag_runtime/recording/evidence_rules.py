@@ -14,7 +14,7 @@ from crag_runtime.evidence import Origin, Outcome
 from crag_runtime.recording.keys import normalised
 from kb.errors import InputError
 from kb.evidence_rules import is_rejected
-from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind
+from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind, told_by
 from kb.ids import ID_LENGTH, digest
 from kb.independence import independent
 from kb.model import Kind, MemoryId, SourceClass, Standing
@@ -124,7 +124,6 @@ def corroboration(
         one, other = parties.get(hearer), parties.get(witness)
         if one is None or other is None or not _counts(one, other, ancestors):
             continue
-        says = "says so too" if kind is EvidenceKind.AGREEMENT else "says otherwise"
         event = EvidenceEvent(
             memory_id=MemoryId(hearer),
             tenant=tenant,
@@ -132,7 +131,7 @@ def corroboration(
             weight=EVIDENCE_WEIGHT[kind] * (1.0 if kind is EvidenceKind.AGREEMENT else -1.0),
             witness=other.evidence.root,
             answer_id=answer_id,
-            reason=f"memory {witness} {says}",
+            reason=told_by(witness, kind),
             at=now,
         )
         events.setdefault((hearer, kind, other.evidence.root), event)

@@ -82,7 +82,9 @@ def _given(
     now = memories.clock.now()
     events = feedback_events(record, is_good=is_good, only=only, by=by, now=now)
     with memories.ledger.write() as tx:
-        found = tx.memories.get([e.memory_id for e in events])
+        ids = [e.memory_id for e in events]
+        tx.sweeping.revisions(ids, tenant, is_locking=True)  # memories before evidence, as sweeps do
+        found = tx.memories.get(ids)
         known = {id_: memory for id_, memory in found.items() if memory.tenant == tenant}
         borrowed = tuple(id_ for id_ in found if id_ not in known)
         history = {id_: tx.evidence.of_memory(id_) for id_ in known}

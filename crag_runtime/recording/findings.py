@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEXT_BYTES = 8_192  # as long as a note may be; longer texts belong in files
 REASON = "found on the web: waits for corroboration or verification"
-WEB_PRIOR = TrustPolicy(confidence=0.5, quarantined=True)
+WEB_PRIOR = TrustPolicy(confidence=0.5, quarantined=True, strength=1)
 
 
 def finding_id(finding: Finding, *, tenant: str, scope: Scope) -> MemoryId:

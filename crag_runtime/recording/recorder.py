@@ -25,7 +25,8 @@ from kb.log import get_logger
 from kb.model import MemoryId, SourceClass
 from kb.passages import embedded_as
 from kb.reputation import UNKNOWN, reputed
-from kb.telemetry import Metric, Span, count, span
+from kb.telemetry import KEPT_AS, Attr, Metric, Span, count, current, span
+from kb.vouching import with_vouchers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +72,8 @@ class Recorder:
 
     def record(self, learned: Learned) -> Recorded:
         """Write back, and what earlier answers could not; a failure is returned, never raised."""
-        with span(Span.WRITE_BACK):
+        with span(Span.WRITE_BACK, {Attr.ANSWER: learned.answer_id, Attr.TENANT: learned.tenant}) as recording:
+            learned = _traced(learned)
             try:
                 recorded = self._write(learned)
             except KbError as error:
@@ -79,6 +81,7 @@ class Recorder:
                 kept = self._kept(learned, error)
                 get_logger().warning("write_back_failed", answer_id=learned.answer_id, problem=str(error), kept=kept)
                 return Recorded(problem=f"{error} ({kept})")
+            recording.set({Attr.MOVED: len(recorded.moved)})
             self.catch_up()
             return recorded
 
@@ -166,6 +169,7 @@ class Recorder:
         repeat = Recorded(embedded=made.embedded, summary="already recorded")
         now = self._memories.clock.now()
         with self._memories.ledger.write() as tx:
+            _hold(tx, learned)
             if tx.answers.get(learned.answer_id, learned.tenant) is not None:  # an id is given once: this is a repeat
                 return repeat
             if rests_on_erased(tx, seen_by(learned)):
@@ -176,11 +180,13 @@ class Recorder:
             record = answer_record(learned, {**absent, **there}, made.embedded)
             if not tx.answers.add(record):  # another process was quicker by a moment
                 return repeat
-            tx.evaluations.add(learned.evaluations)
+            gone = tx.erasure.erased_among({*learned.retrieved, *(e.memory_id for e in learned.evaluations)})
+            tx.evaluations.add([e for e in learned.evaluations if e.memory_id not in gone])
             is_handed_over = learned.report.get(HANDED_OVER) is True
             cited = [] if is_handed_over else [c.memory_id for c in record.citations if c.memory_id in there]
             own = [id_ for id_ in cited if there[id_].tenant == learned.tenant]
-            tx.utility.bump(retrieved=learned.retrieved, relevant=learned.relevant, cited=own, now=learned.at)
+            retrieved = [id_ for id_ in learned.retrieved if id_ not in gone]
+            tx.utility.bump(retrieved=retrieved, relevant=learned.relevant, cited=own, now=learned.at)
             outs = {id_: kept_out(tx, m) for id_, m in made.stored.items() if id_ not in known}
             new = {id_: m for id_, m in outs.items() if m is not None}
             key = None if rests_on_rolled_back(tx, (there[id_] for id_ in cited)) else made.key
@@ -207,10 +213,12 @@ class Recorder:
         involved |= {id_ for c in learned.conflicts for side in c.sides for id_ in side.ids}
         if not involved:
             return []
+        tx.sweeping.revisions(involved, learned.tenant, is_locking=True)  # memories before evidence, as sweeps do
         found = tx.memories.get([MemoryId(id_) for id_ in sorted(involved)])
         memories = {id_: m for id_, m in found.items() if m.tenant == learned.tenant}
         history = {id_: tx.evidence.of_memory(id_) for id_ in memories}
-        ancestors: dict[str, frozenset[str]] = {id_: frozenset(tx.lineage.ancestors([id_])) for id_ in memories}
+        lines: dict[str, frozenset[str]] = {id_: frozenset(tx.lineage.ancestors([id_])) for id_ in memories}
+        ancestors = with_vouchers(lines, memories.values(), history)
         events = corroboration(
             learned.agreements,
             learned.conflicts,
@@ -261,6 +269,19 @@ class Recorder:
             )
             for f in learned.findings
         }
+
+
+def _hold(tx: LedgerTx, learned: Learned) -> None:
+    """Let nothing that the answer rests on, whoever's it is, be erased or rolled back before it is written."""
+    rests_on = tx.memories.get(map(MemoryId, sorted(seen_by(learned)))).values()
+    for tenant in sorted({learned.tenant, *(m.tenant for m in rests_on)}):
+        tx.tombstones.hold(tenant)
+
+
+def _traced(learned: Learned) -> Learned:
+    """Return it with where it was written back, for the sweeps that it may cause."""
+    trace = current()
+    return replace(learned, report={**learned.report, KEPT_AS: trace}) if trace else learned
 
 
 def _lead(tx: LedgerTx, learned: Learned, key: Memory) -> list[Memory]:

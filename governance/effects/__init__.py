@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from governance.effects import contested, decided, erased, plain, rolled
+from governance.effects import checked, contested, decided, erased, plain, rolled, withdrawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,5 +55,13 @@ class Effect(Protocol):
 
 
 EFFECTS: Mapping[ActionKind, Effect] = MappingProxyType(
-    {**plain.EFFECTS, **decided.EFFECTS, **rolled.EFFECTS, **contested.EFFECTS, **erased.EFFECTS}
+    {
+        **plain.EFFECTS,
+        **decided.EFFECTS,
+        **rolled.EFFECTS,
+        **contested.EFFECTS,
+        **checked.EFFECTS,
+        **withdrawn.EFFECTS,
+        **erased.EFFECTS,
+    }
 )

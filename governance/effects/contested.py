@@ -11,7 +11,7 @@ from governance.contradict import Contradict, compare
 from governance.effects.plain import ALREADY, GONE
 from governance.marks import JOBS, LEFT, key_of, place_of
 from kb.model import MemoryId, Standing
-from kb.sweeps import ActionKind, Contradiction, SweepJob
+from kb.sweeps import ActionKind, Contradiction, ImageKind, SweepJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,12 +43,18 @@ def contest(writer: Writer, memory: Memory | None, action: Action, occasion: Occ
             writer.add_contradictions([found])
         else:
             writer.put_contradiction(known, replace(known, settled_at=None, settled_by=""))
-    elif known is None or known.settled_at is not None:
-        return NO_LONGER
-    elif memory.contested:
-        return ALREADY
-    writer.put_memory(memory, replace(memory, contested=True))
+    elif why := _why_not(writer, memory, known):
+        return why
+    for side in (memory, other):  # both: the other's own action is passed over when its memory has changed meanwhile
+        writer.put_memory(side, replace(side, contested=True))
     return ""
+
+
+def _why_not(writer: Writer, memory: Memory, known: Contradiction | None) -> str:
+    if known is None or known.settled_at is not None:
+        return NO_LONGER
+    is_ours = writer.tx.sweeps.images_of_row(writer.sweep_id, ImageKind.MEMORY, memory.id)
+    return ALREADY if memory.contested and not is_ours else ""
 
 
 def settle(writer: Writer, memory: Memory | None, action: Action, _: Occasion) -> str:

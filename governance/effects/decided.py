@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from governance.decisions import refusal, rejected, verified
+from governance.effects.withdrawn import take_back_said
 from kb.evidence_rules import is_rejected
 from kb.history import EvidenceEvent, EvidenceKind
 from kb.model import Kind, Memory, MemoryId, Standing
@@ -55,6 +56,7 @@ def reject(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
         writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, [memory.text], reason=REJECTED)
     writer.put_memory(memory, after)
     writer.add_evidence([_event(EvidenceKind.REJECTION, after, action, occasion)])
+    take_back_said(writer, memory, occasion)
     _settled(writer, memory, action)
     return ""
 

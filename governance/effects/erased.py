@@ -40,7 +40,28 @@ def erase(writer: Writer, memory: Memory | None, action: Action, occasion: Occas
         left: Sequence[int] | None = action.detail.get(PIECES)  # type: ignore[assignment] # JSON of a plan
         _forgotten(writer, memory, left)
         return ""
-    return GONE if action.memory_id else _other(writer, action, occasion.sweep.tenant)
+    if action.memory_id:
+        return _traces(writer, MemoryId(action.memory_id), occasion.sweep.tenant)
+    return _other(writer, action, occasion.sweep.tenant)
+
+
+def is_forgotten(action: Action) -> bool:
+    """Return whether a person has asked that it be forgotten: then it goes as it is found, or its traces do."""
+    return action.kind is ActionKind.ERASE and action.reason == ERASED
+
+
+def _traces(writer: Writer, id_: MemoryId, tenant: str) -> str:
+    """Take away what gc has left of a memory that it took first: evidence, lineage, and answers that quote it."""
+    if id_ in writer.tx.erasure.erased_among([id_]):
+        return GONE
+    writer.add_tombstones(tenant, TombstoneKind.ID, [id_], is_erased=True, reason=ERASED)
+    _without_answers(writer, writer.tx.erasure.resting_on([id_]))
+    writer.tx.erasure.quiet_journal(id_)
+    writer.tx.erasure.remove_traces(id_)
+    for doc_id in writer.tx.erasure.listing(tenant, id_):
+        writer.tx.erasure.unlist(doc_id, id_)
+    writer.tx.outbox.mark([id_], writer.now)
+    return ""
 
 
 def _collected(writer: Writer, memory: Memory | None, occasion: Occasion) -> str:

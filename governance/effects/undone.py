@@ -13,13 +13,13 @@ from kb.model import DocumentId, MemoryId
 from kb.sweeps import ImageKind, TombstoneKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from governance.effects import Occasion
     from governance.writer import Writer
     from kb.ledger.ledger import LedgerTx
     from kb.model import Json, Memory
-    from kb.sweeps import Action, Contradiction, Tombstone
+    from kb.sweeps import Action, Contradiction, Image, Tombstone
 
     Columns = Mapping[str, Json]
 
@@ -39,7 +39,25 @@ def put_back(writer: Writer, _: Memory | None, action: Action, occasion: Occasio
         return MOVED
     for (kind, key), target in targets.items():
         _PUT[kind](writer, key, target)
+    _contested(writer, own)
     return ALREADY if own and not writer.images() else ""
+
+
+def _contested(writer: Writer, own: Sequence[Image]) -> None:
+    """Let memories be contested exactly while something contests them: later sweeps may have found more, or less."""
+    sides: set[str] = set()
+    for image in own:
+        if image.kind is ImageKind.CONTRADICTION:
+            sides.update(images.parts_of(image.key)[:2])
+        elif image.kind is ImageKind.MEMORY and _flag(image.before) is not _flag(image.after):
+            sides.add(image.key)
+    for memory in writer.tx.memories.get(map(MemoryId, sorted(sides))).values():
+        is_open = bool(writer.tx.contradictions.of_memories([memory.id], is_open=True))
+        writer.put_memory(memory, replace(memory, contested=is_open))
+
+
+def _flag(columns: Columns | None) -> bool:
+    return columns is not None and bool(columns["contested"])
 
 
 def standing_row(tx: LedgerTx, kind: ImageKind, key: str) -> Columns | None:

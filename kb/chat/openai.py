@@ -17,9 +17,9 @@ from kb.chat import Reply, Spent, Structured
 from kb.chat.faults import VENDOR_ERRORS, Diagnosis, diagnosed, without
 from kb.chat.forms import Form, Known
 from kb.chat.reading import UnreadableError
+from kb.chat.traced import Told, chat, counted
 from kb.chat.wire import Endpoint, opened, read, sendable, shaped, with_words
 from kb.errors import ConfigError, Fault, ModelUnavailable
-from kb.telemetry import Metric, Span, count, span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -64,26 +64,18 @@ class _Line:
     probe: asyncio.Event | None = None
 
 
-@dataclass(slots=True)
-class _Call:
+@dataclass(slots=True, kw_only=True)
+class _Call(Told):
     """One call under way, and its bill."""
 
     line: _Line
     deadline: float
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
     repeats: int = 0
     has_begun: bool = False  # a piece of the reply has been given out
 
     @property
     def spent(self) -> Spent:
         return Spent(calls=self.calls, tokens_in=self.tokens_in, tokens_out=self.tokens_out)
-
-    def add(self, message: AIMessage) -> None:
-        if message.usage_metadata:
-            self.tokens_in += message.usage_metadata["input_tokens"]
-            self.tokens_out += message.usage_metadata["output_tokens"]
 
 
 @dataclass(slots=True)
@@ -126,17 +118,17 @@ class OpenAIChat:
     @classmethod
     def from_settings(cls, settings: Settings) -> OpenAIChat:
         """Return the chat model that the settings describe."""
-        chat = settings.chat
-        assert chat.model is not None
+        given = settings.chat
+        assert given.model is not None
         return cls(
             Endpoint(
-                model=chat.model,
-                base_url=chat.base_url or settings.openai_base_url,
+                model=given.model,
+                base_url=given.base_url or settings.openai_base_url,
                 api_key=_key(settings),
-                timeout_s=chat.timeout_seconds,
-                retries=chat.retries,
-                max_tokens=chat.max_tokens,
-                max_concurrency=chat.max_concurrency,
+                timeout_s=given.timeout_seconds,
+                retries=given.retries,
+                max_tokens=given.max_tokens,
+                max_concurrency=given.max_concurrency,
             )
         )
 
@@ -216,7 +208,7 @@ class OpenAIChat:
             raise _Failed(_malformed(f"the reply cannot be used: {error}")) from error
 
     async def _asked(self, call: _Call, model: Model, sent: list[BaseMessage]) -> AIMessage:
-        call.calls += 1
+        call.calls, call.sent = call.calls + 1, sent
         try:
             message = await model.ainvoke(sent, HIDDEN)  # type: ignore[arg-type] # a config is any such mapping
         except VENDOR_ERRORS as error:
@@ -225,7 +217,7 @@ class OpenAIChat:
         return message
 
     async def _streamed(self, call: _Call, sent: list[BaseMessage], on_token: Callable[[str], None]) -> str:
-        call.calls += 1
+        call.calls, call.sent = call.calls + 1, sent
         stream = _Stream()
         async with aclosing(self._pieces(call, sent)) as chunks:
             async for chunk in chunks:
@@ -276,12 +268,11 @@ class OpenAIChat:
     async def _turn(self, purpose: str) -> AsyncIterator[_Call]:
         """Wait for a turn, then hold it for one call, under its wall clock; translate what fails."""
         line, limit = self._line(), self._endpoint.timeout_s
-        attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.model, "kb.purpose": purpose}
         async with line.turns:
             call = _Call(line=line, deadline=asyncio.get_running_loop().time() + limit)
             outcome = "cancelled"
             try:
-                with span(Span.CHAT, **attributes):
+                with chat(self.model, purpose, call):
                     try:
                         async with asyncio.timeout_at(call.deadline):
                             yield call
@@ -295,12 +286,7 @@ class OpenAIChat:
                 outcome = error.fault.value
                 raise
             finally:
-                self._record(call, purpose, outcome)
-
-    def _record(self, call: _Call, purpose: str, outcome: str) -> None:
-        count(Metric.CHAT_CALLS, call.calls, model=self.model, purpose=purpose, outcome=outcome)
-        count(Metric.CHAT_TOKENS, call.tokens_in, model=self.model, purpose=purpose, direction="in")
-        count(Metric.CHAT_TOKENS, call.tokens_out, model=self.model, purpose=purpose, direction="out")
+                counted(self.model, purpose, call, outcome)
 
     def _failed(self, call: _Call, error: Exception) -> _Failed:
         diagnosis = diagnosed(error, now=self._clock(), has_begun=call.has_begun)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kb import telemetry
 from kb.errors import IndexUnavailable
 from kb.index import filters, validate
 from kb.index.connection import NO_TERMS, Connection, vendor
@@ -14,7 +14,7 @@ from kb.index.lite import lite_server
 from kb.index.schema import COLLECTION_PREFIX, DENSE, ID, REV, SPARSE, schema
 from kb.model import MemoryId
 from kb.ports import Candidate
-from kb.telemetry import Span
+from kb.telemetry import MILVUS, Attr, Metric, Span, observe, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ class MilvusIndex:
     def upsert(self, rows: Sequence[IndexRow]) -> None:
         """See `kb.ports.Index`."""
         wanted = validate.validated(rows, self._dim)
-        with telemetry.span(Span.INDEX_UPSERT, rows=len(wanted)):
+        with self._spanned(Span.INDEX_UPSERT, "upsert", batch=len(wanted)):
             for batch in validate.batches(wanted):
                 entities = [validate.to_entity(row) for row in batch]
                 self._connection.call(partial(self._upsert, entities=entities))
@@ -116,7 +116,7 @@ class MilvusIndex:
     def delete(self, ids: Sequence[MemoryId]) -> None:
         """See `kb.ports.Index`."""
         wanted = list(dict.fromkeys(ids))
-        with telemetry.span(Span.INDEX_DELETE, rows=len(wanted)):
+        with self._spanned(Span.INDEX_DELETE, "delete", batch=len(wanted)):
             for start in range(0, len(wanted), DELETE_IDS):
                 where = filters.with_ids(wanted[start : start + DELETE_IDS])
                 self._connection.call(partial(self._delete, where=where))
@@ -152,7 +152,7 @@ class MilvusIndex:
     def _search(self, query: Vector | str, where: str, k: int, *, arm: str) -> list[Candidate]:
         if k < 1 or (arm == SPARSE and not query):
             return []
-        with telemetry.span(Span.INDEX_SEARCH, arm=arm, k=k):
+        with self._spanned(Span.INDEX_SEARCH, "search", arm=arm, k=k):
             (hits,) = self._connection.call(
                 lambda client: client.search(
                     self._collection,
@@ -169,6 +169,25 @@ class MilvusIndex:
             id_, score = MemoryId(hit[ID]), float(hit["distance"])
             best[id_] = max(score, best.get(id_, score))
         return [Candidate(id=i, score=s) for i, s in sorted(best.items(), key=lambda item: (-item[1], item[0]))]
+
+    @contextmanager
+    def _spanned(
+        self, name: Span, operation: str, *, batch: int | None = None, arm: str | None = None, k: int | None = None
+    ) -> Iterator[None]:
+        """Record one request to the server, by the conventions for databases."""
+        attributes = {
+            Attr.DB_SYSTEM: MILVUS,
+            Attr.DB_COLLECTION: self._collection,
+            Attr.DB_OPERATION: operation,
+            Attr.DB_BATCH: batch,
+            Attr.ARM: arm,
+            Attr.TOP_K: k,
+        }
+        began = time.perf_counter()
+        with span(name, attributes):
+            yield
+        labels = {Attr.DB_SYSTEM: MILVUS, Attr.DB_OPERATION: operation}
+        observe(Metric.DB_SECONDS, time.perf_counter() - began, **labels)
 
     def _page(self, after: str) -> list[tuple[MemoryId, int]]:
         """Return the next rows after the id `after` in id order, without a gap up to the last one returned.

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.errors import IndexUnavailable, Locked
+from kb.errors import IndexUnavailable, LedgerUnavailable, Locked
 from kb.index.validate import broken_rules
 from kb.log import get_logger
 from kb.ports import IndexRow
@@ -117,6 +117,29 @@ class Projector:
         with self._ledger.lock(LOCK, wait_seconds=wait_seconds):
             return self._apply_next()
 
+    def catch_up(self, *, wait_seconds: float = 0.0, is_needed: bool = False) -> Drained:
+        """Apply one batch at most, in the time of who answers a question: no writer of the ledger is waited for.
+
+        What is left, and what a writer keeps from being cleared, is the next drainer's.
+
+        Args:
+            wait_seconds: how long to wait for another drainer.
+            is_needed: the index is written even while a writer holds the ledger; else that would be done anew by
+                every question, since no entry can be cleared.
+        """
+        applied = 0
+        try:
+            with span(Span.INDEX_DRAIN), self._ledger.lock(LOCK, wait_seconds=wait_seconds):
+                if not is_needed:
+                    with self._ledger.write(is_waiting=False):
+                        pass
+                applied = self._apply_next(is_waiting=False)
+        except (IndexUnavailable, LedgerUnavailable, Locked) as error:
+            return self._left(applied, str(error))
+        finally:
+            count(Metric.OUTBOX_DRAINED, applied)
+        return self._left(applied, "")
+
     def project_staged(self, memories: Sequence[Memory]) -> bool:
         """Write rows ahead of their switch; return whether the index took them (if not, the outbox will).
 
@@ -156,15 +179,13 @@ class Projector:
             pending, _ = tx.outbox.lag()
         return Drained(applied=applied, pending=pending, problem=problem if pending else "")
 
-    def _apply_next(self) -> int:
+    def _apply_next(self, *, is_waiting: bool = True) -> int:
         with self._ledger.read() as tx:
-            entries = tx.outbox.pending(BATCH)
-            if not entries:
-                return 0
+            current = self._generations.current(tx)
+            entries = [] if current is None else tx.outbox.pending(BATCH)
             ids = list(dict.fromkeys(id_ for _, id_ in entries))
             memories = tx.memories.get(ids)
-            current = self._generations.current(tx)
-        if current is None:
+        if current is None or not entries:
             return 0
         indexed = [m for m in memories.values() if is_indexed(m)]
         gone = [id_ for id_ in ids if id_ not in memories or not is_indexed(memories[id_])]
@@ -172,7 +193,7 @@ class Projector:
             self._upsert(current, indexed)
         if gone:
             self._index(current).delete(gone)
-        with self._ledger.write() as tx:
+        with self._ledger.write(is_waiting=is_waiting) as tx:
             tx.outbox.clear([seq for seq, _ in entries])
         return len(entries)
 

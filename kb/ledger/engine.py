@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LEDGER_FILE = "ledger.db"
 BUSY_SECONDS = 30
+PROMPT_SECONDS = 0.05  # how long who must not wait for a writer waits all the same
 CONNECT_SECONDS = 10
 READERS = 32  # connections a process may read with at once
 POSTGRES_DRIVER = "postgresql+psycopg"
@@ -34,6 +35,7 @@ POSTGRES_DRIVER = "postgresql+psycopg"
 _SQLITE_SETUP = ("PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL", "PRAGMA journal_size_limit=67108864")
 _SQLITE_READ_ONLY = "PRAGMA query_only=ON"
 _POSTGRES_SETUP = f"SET lock_timeout = '{BUSY_SECONDS}s'"
+_POSTGRES_PROMPT = f"SET LOCAL lock_timeout = '{round(PROMPT_SECONDS * 1000)}ms'"
 _SECRET_QUERY = ("password", "sslpassword", "passfile")
 
 
@@ -108,11 +110,13 @@ def _sqlite_ledger(target: Target, file: Path) -> Ledger:
     _create_private(file)
     reads = _sqlite_engine(target, read_only=True)
     writes = _sqlite_engine(target, read_only=False)
+    prompt = _sqlite_engine(target, read_only=False, is_prompt=True)
     clock = SystemClock()
     engines = Engines(
         reads=reads,
         writes=writes.execution_options(kb_begin="BEGIN IMMEDIATE"),
-        owned=(reads, writes),
+        prompt=prompt.execution_options(kb_begin="BEGIN IMMEDIATE"),
+        owned=(reads, writes, prompt),
     )
     return Ledger(engines=engines, locks=FileLocks(file.parent / "locks", clock), place=target.place, file=file)
 
@@ -128,16 +132,17 @@ def _create_private(file: Path) -> None:
         ) from error
 
 
-def _sqlite_engine(target: Target, *, read_only: bool) -> Engine:
+def _sqlite_engine(target: Target, *, read_only: bool, is_prompt: bool = False) -> Engine:
+    # One writer a process: its threads queue fairly here instead of polling SQLite's lock against each other.
+    queue = {"pool_size": READERS if read_only else 1, "max_overflow": 0, "pool_timeout": BUSY_SECONDS}
+    pool: dict[str, Any] = {"poolclass": NullPool} if is_prompt else queue
+    timeout = PROMPT_SECONDS if is_prompt else BUSY_SECONDS
     engine = sa.create_engine(
         target.url,
         json_serializer=json_text,
         json_deserializer=json.loads,
-        # One writer a process: its threads queue fairly here instead of polling SQLite's lock against each other.
-        pool_size=READERS if read_only else 1,
-        max_overflow=0,
-        pool_timeout=BUSY_SECONDS,
-        connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},  # we begin, not the driver
+        connect_args={"timeout": timeout, "isolation_level": None},  # we begin, not the driver
+        **pool,
     )
     translate_errors(engine, target.place)
 
@@ -163,6 +168,7 @@ def _postgres_ledger(target: Target) -> Ledger:
     engines = Engines(
         reads=pooled.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
         writes=pooled.execution_options(isolation_level="READ COMMITTED"),
+        prompt=pooled.execution_options(isolation_level="READ COMMITTED", kb_prompt=True),
         owned=(pooled, single),
     )
     return Ledger(engines=engines, locks=AdvisoryLocks(single), place=target.place, file=None)
@@ -189,5 +195,10 @@ def _postgres_engine(target: Target, **options: Any) -> Engine:  # noqa: ANN401 
     def set_up(connection: Any, _record: object) -> None:  # noqa: ANN401 - the driver's
         connection.execute(_POSTGRES_SETUP)
         connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        if connection.get_execution_options().get("kb_prompt"):
+            connection.exec_driver_sql(_POSTGRES_PROMPT)
 
     return engine

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from kb.model import Json
 
+WHY_SKIPPED, SILENCED = "skipped", "silenced"  # a column of the journal, and what stands in it for words that went
 STREAM = 500  # rows fetched at a time; each may hold a long text
 
 _A, _C, _M = answers.c, citations.c, memories.c
@@ -152,6 +153,8 @@ class Erasing:
         if row is None:
             return False
         left = {c: _silenced(value) for c, value in zip(columns, row, strict=True)}
+        if left.get(WHY_SKIPPED) == "" and row[columns.index(WHY_SKIPPED)]:
+            left[WHY_SKIPPED] = SILENCED  # it must not look applied
         self._connection.execute(sa.update(of).where(at).values(left))
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from kb.erased import WINDOW_ENDED
 from kb.history import EdgeKind
 from kb.ledger.batches import chunks, insert_into
 from kb.ledger.checks import checked_key, checked_keys
@@ -30,15 +31,15 @@ from kb.ledger.schema import (
     utility,
     versions,
 )
-from kb.ledger.schema_governance import actions, contradictions, images, tombstones
+from kb.ledger.schema_governance import actions, contradictions, images, sweeps, tombstones
 from kb.ledger.tombstones import SALT, marked
-from kb.model import MemoryId
+from kb.model import DocumentId, MemoryId
 from kb.sweeps import ImageKind, SweepId, TombstoneKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kb.model import DocumentId, Json, Memory
+    from kb.model import Json, Memory
 
 PENDING = "erasing:"  # beginning of the keys under which unfinished erasures stand
 ROWS, FILES = "rows", "files"  # what is still to be done: everything; only the cleaning of files
@@ -101,10 +102,41 @@ class Erasure:
 
     def remove_memory(self, memory: Memory) -> None:
         """Delete a memory with all that is kept about it; its vector, unless another memory has the same words."""
-        for statement in _OF_MEMORY:
-            self._connection.execute(statement, {"of_id": memory.id})
+        self.remove_traces(memory.id)
         if memory.embed_hash and self._connection.execute(_SHARED, {"hash": memory.embed_hash}).first() is None:
             self._connection.execute(sa.delete(embeddings).where(embeddings.c.text_hash == memory.embed_hash))
+
+    def remove_traces(self, id_: MemoryId) -> None:
+        """Delete the rows that are about a memory, and its own, whichever are there."""
+        for statement in _OF_MEMORY:
+            self._connection.execute(statement, {"of_id": checked_key(id_, "id")})
+
+    def listing(self, tenant: str, id_: MemoryId) -> list[DocumentId]:
+        """Return a tenant's documents that list a memory; looks through all of them."""
+        text = sa.cast(documents.c.memory_ids, sa.Text)
+        query = sa.select(documents.c.id).where(
+            documents.c.tenant == checked_key(tenant, "tenant"), text.contains(f'"{id_}"', autoescape=True)
+        )
+        return [DocumentId(key) for key in self._connection.execute(query).scalars()]
+
+    def collected(self, tenant: str, ids: Iterable[str]) -> set[str]:
+        """Return those of these ids whose memories were a tenant's, and have been taken away by gc."""
+        found: set[str] = set()
+        for part in chunks(checked_keys(sorted(set(ids)), "id")):
+            query = (
+                sa.select(actions.c.memory_id)
+                .join_from(actions, sweeps, sweeps.c.id == actions.c.sweep_id)
+                .where(
+                    sweeps.c.tenant == checked_key(tenant, "tenant"),
+                    actions.c.memory_id.in_(part),
+                    actions.c.reason == WINDOW_ENDED,
+                    actions.c.applied_at.is_not(None),
+                    actions.c.skipped == "",
+                )
+            )
+            found.update(self._connection.execute(query).scalars())
+        there = self._connection.execute(sa.select(memories.c.id).where(memories.c.id.in_(sorted(found)))).scalars()
+        return found - set(there)
 
     def unlist(self, doc_id: DocumentId, id_: MemoryId) -> None:
         """Take a memory off the lists of its document and of that one's versions."""
@@ -233,10 +265,13 @@ class Erasure:
             self._connection.execute(sa.update(actions).where(at).values(detail=named))
 
     def _redact_images(self, marks: Mapping[str, str]) -> None:
-        """Take erased ids off the lists in images of documents; images of what contradicted them go."""
+        """Take erased ids off the lists in images of documents, and out of what others heard from them.
+
+        Images of what contradicted them go.
+        """
         i, blank = images.c, sa.literal(" ")
         text = sa.func.coalesce(sa.cast(i.before, sa.Text), "") + sa.func.coalesce(sa.cast(i.after, sa.Text), "")
-        kinds = (ImageKind.DOCUMENT.value, ImageKind.CONTRADICTION.value)
+        kinds = (ImageKind.DOCUMENT.value, ImageKind.CONTRADICTION.value, ImageKind.EVIDENCE.value)
         query = sa.select(i.sweep_id, i.seq, i.number, i.kind, i.key + blank + text).where(i.kind.in_(kinds))
         for sweep_id, seq, number, kind, _ in self._naming(query, marks):
             at = sa.and_(i.sweep_id == sweep_id, i.seq == seq, i.number == number)
@@ -244,7 +279,8 @@ class Erasure:
                 self._connection.execute(sa.delete(images).where(at))
                 continue
             before, after = self._connection.execute(sa.select(i.before, i.after).where(at)).one()
-            left = {"before": _unlisted(before, marks), "after": _unlisted(after, marks)}
+            cleaned = _renamed if kind == ImageKind.EVIDENCE.value else _unlisted
+            left = {"before": cleaned(before, marks), "after": cleaned(after, marks)}
             self._connection.execute(sa.update(images).where(at).values(left))
 
     def _naming(self, query: sa.Select[Any], marks: Mapping[str, str]) -> list[Sequence[Any]]:
@@ -266,7 +302,7 @@ def _begins_with(id_: str) -> sa.ColumnElement[bool]:
 
 def _renamed(value: Json, marks: Mapping[str, str]) -> Json:
     if isinstance(value, str):
-        return marks.get(value, value)
+        return marks.get(value) or _WORD.sub(lambda word: marks.get(word[0], word[0]), value)
     if isinstance(value, list):
         return [_renamed(part, marks) for part in value]
     return {key: _renamed(part, marks) for key, part in value.items()} if isinstance(value, dict) else value

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from kb.history import SAYS, EvidenceKind, told_by
 from kb.ledger.batches import insert_into
 from kb.ledger.checks import checked_int, checked_key
 from kb.ledger.rows_history import evidence_of_row, row_of_evidence
 from kb.ledger.schema import evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kb.history import EvidenceEvent
     from kb.model import Instant, MemoryId
@@ -25,6 +26,16 @@ _SINCE = (
     .where(_E.tenant == sa.bindparam("tenant"), _E.at >= sa.bindparam("since"))
     .order_by(_E.at, *_KEY)
 )
+_TESTIMONY = (
+    sa.select(evidence)
+    .where(
+        _E.tenant == sa.bindparam("tenant"),
+        _E.kind.in_([k.value for k in (EvidenceKind.AGREEMENT, EvidenceKind.CONTRADICTION, EvidenceKind.CHECK)]),
+    )
+    .order_by(*_KEY)
+)
+_TOLD = _TESTIMONY.where(_E.reason.in_(sa.bindparam("reasons", expanding=True)))
+STREAM = 2_000  # rows fetched at a time
 
 
 class Evidence:
@@ -62,3 +73,16 @@ class Evidence:
         """Return a tenant's events at or after an instant, oldest first."""
         named = {"tenant": checked_key(tenant, "tenant"), "since": checked_int(at, "at")}
         return [evidence_of_row(row) for row in self._connection.execute(_SINCE, named)]
+
+    def testimony(self, tenant: str) -> Iterator[EvidenceEvent]:
+        """Yield what other memories, and external checks, have said of a tenant's memories, in order of those."""
+        query = _TESTIMONY.execution_options(yield_per=STREAM)
+        with self._connection.execute(query, {"tenant": checked_key(tenant, "tenant")}) as rows:
+            for row in rows:
+                yield evidence_of_row(row)
+
+    def told_by(self, tenant: str, memory_id: MemoryId) -> list[EvidenceEvent]:
+        """Return what one memory has said of others; looks through the tenant's evidence."""
+        reasons = [told_by(checked_key(memory_id, "memory_id"), kind) for kind in SAYS]
+        rows = self._connection.execute(_TOLD, {"tenant": checked_key(tenant, "tenant"), "reasons": reasons})
+        return [evidence_of_row(row) for row in rows]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from kb.errors import ConfigError, InputError, IntegrityError, KbError, LedgerUnavailable
+from kb.errors import ConfigError, InputError, IntegrityError, KbError, LedgerUnavailable, StaleRevision
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine, ExceptionContext
@@ -134,13 +134,15 @@ def _sqlite_fault(error: sqlite3.Error, place: Place) -> KbError | None:
 _POSTGRES_SAYS = {
     "53100": (_DISK_FULL, _DISK_HINT),
     "55P03": (_BUSY, _BUSY_HINT),
-    "40": ("another writer was faster: the ledger ({place}) undid this transaction", _BUSY_HINT),
     "28": ("the ledger ({place}) refused the login: {detail}", "check user and password in ledger_url"),
     "3D": ("the ledger ({place}) does not exist: {detail}", "create the database, then repeat"),
     "42501": ("the ledger ({place}) forbids this: {detail}", "grant this user the rights to the database"),
     "25006": ("the ledger ({place}) is read-only here: {detail}", "point ledger_url at the primary server"),
     "53300": ("the ledger ({place}) takes no more connections", "run fewer processes, or raise max_connections"),
 }
+
+
+_UNDONE = "40"  # class of SQLSTATE: the database took the transaction back so that others could go on
 
 
 # A refused connection has no SQLSTATE, only the server's words; in another language the general message stands
@@ -159,6 +161,8 @@ def _postgres_state(error: BaseException, detail: str) -> str:
 def _postgres_fault(error: BaseException, place: Place, *, lost: bool) -> KbError | None:
     detail = place.clean(str(error))
     state = _postgres_state(error, detail)
+    if state.startswith(_UNDONE):  # a deadlock, or a snapshot that was overtaken: who reads again and repeats, succeeds
+        return StaleRevision(f"another writer was faster: the ledger ({place.shown}) undid this transaction")
     said = _POSTGRES_SAYS.get(state) or _POSTGRES_SAYS.get(state[:2])
     if said is not None:
         return LedgerUnavailable(said[0].format(place=place.shown, detail=detail), hint=said[1])

@@ -35,6 +35,7 @@ from kb.ledger.memories import Memories
 from kb.ledger.meta import Meta
 from kb.ledger.migrate import revision_of
 from kb.ledger.outbox import Outbox
+from kb.ledger.portable import Portable
 from kb.ledger.reputation import Reputation
 from kb.ledger.runs import Runs
 from kb.ledger.slots import Slots
@@ -45,7 +46,8 @@ from kb.ledger.tenants import Tenants
 from kb.ledger.tombstones import Tombstones
 from kb.ledger.upkeep import Upkeep
 from kb.ledger.utility import Utilities
-from kb.telemetry import Span, span
+from kb.ledger.vitals import Vitals
+from kb.telemetry import Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +62,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """The two ways into one database, and the engines to close in the end."""
+    """The ways into one database, and the engines to close in the end."""
 
     reads: Engine
     writes: Engine
+    prompt: Engine  # writes that wait for no other writer
     owned: tuple[Engine, ...]
 
 
@@ -96,6 +99,8 @@ class LedgerTx:
         self.reputation = Reputation(connection)
         self.slots = Slots(connection)
         self.upkeep = Upkeep(connection)
+        self.vitals = Vitals(connection)
+        self.portable = Portable(connection)
         self.keys = Keys(connection)
         self.erasing = Erasing(connection)
         self.erasure = Erasure(connection)
@@ -144,18 +149,22 @@ class Ledger:
         Raises:
             LedgerUnavailable: the database cannot be reached.
         """
-        with span(Span.LEDGER_READ, **{"db.system": self.dialect}), self._transaction(self.engines.reads) as tx:
+        with span(Span.LEDGER_READ, {Attr.DB_SYSTEM: self.dialect}), self._transaction(self.engines.reads) as tx:
             yield LedgerTx(tx)
 
     @contextmanager
-    def write(self) -> Iterator[LedgerTx]:
+    def write(self, *, is_waiting: bool = True) -> Iterator[LedgerTx]:
         """Open a transaction that commits at the end of the context and is undone by any exception.
 
+        Args:
+            is_waiting: another writer is waited for, 30 s at most; who answers a question waits hardly at all, 50 ms.
+
         Raises:
-            LedgerUnavailable: the database cannot be reached or written, or another writer held it for 30 s.
+            LedgerUnavailable: the database cannot be reached or written, or another writer held it for too long.
             IntegrityError: a row breaks an invariant, or an error inside was passed over.
         """
-        with span(Span.LEDGER_WRITE, **{"db.system": self.dialect}), self._transaction(self.engines.writes) as tx:
+        engine = self.engines.writes if is_waiting else self.engines.prompt
+        with span(Span.LEDGER_WRITE, {Attr.DB_SYSTEM: self.dialect}), self._transaction(engine) as tx:
             yield LedgerTx(tx)
             refuse_doomed(tx)
 

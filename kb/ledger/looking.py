@@ -1,4 +1,4 @@
-"""What has to be looked into: memories that changed since the last look, verified ones that fell due, last checks."""
+"""What has to be looked into: what changed since the last look, fell due, or waits and was used; last checks."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 
+from kb.history import EdgeKind
 from kb.ledger.batches import chunks
 from kb.ledger.checks import checked_int, checked_key, checked_keys, checked_text
 from kb.ledger.rows import memory_of_row
-from kb.ledger.schema import lineage, memories
+from kb.ledger.schema import lineage, memories, utility
 from kb.ledger.schema_governance import actions
-from kb.model import Instant, MemoryId, SourceClass, Standing
+from kb.model import FOREVER, Instant, Kind, MemoryId, SourceClass, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kb.model import Memory
 
-_M, _L, _A = memories.c, lineage.c, actions.c
+_M, _L, _A, _U = memories.c, lineage.c, actions.c, utility.c
 _IDS: sa.BindParameter[list[str]] = sa.bindparam("ids", expanding=True)
 _AT_MOST: sa.BindParameter[int] = sa.bindparam("at_most", type_=sa.Integer)
 _AFTER = sa.or_(
@@ -54,6 +55,24 @@ _CHECKED = (
     .where(_A.memory_id.in_(_IDS), _A.reason == sa.bindparam("reason"), _A.applied_at.is_not(None))
     .group_by(_A.memory_id)
 )
+_USED = (
+    sa.select(memories, _U.cited)
+    .join(utility, _U.memory_id == _M.id)
+    .where(
+        _M.tenant == sa.bindparam("tenant"),
+        _M.standing == Standing.QUARANTINED.value,
+        _M.kind.in_((Kind.WEB.value, Kind.NOTE.value)),
+        _M.valid_to == FOREVER,
+        _U.cited > 0,
+        sa.or_(
+            _U.cited < sa.bindparam("cited"), sa.and_(_U.cited == sa.bindparam("cited"), _M.id > sa.bindparam("after"))
+        ),
+    )
+    .order_by(_U.cited.desc(), _M.id)
+    .limit(_AT_MOST)
+)
+_FOUND_BY = sa.select(_L.child, _L.parent).where(_L.child.in_(_IDS), _L.kind == EdgeKind.FOUND.value)
+_FINDS = sa.select(_L.parent, _L.child).where(_L.parent.in_(_IDS), _L.kind == EdgeKind.FOUND.value)
 _PARENTS = sa.select(_L.child, _L.parent).where(_L.child.in_(_IDS))
 
 
@@ -65,6 +84,7 @@ class Place(NamedTuple):
 
 
 START = Place(-(2**63), "")
+MOST_USED = Place(2**62, "")
 
 
 class Looking:
@@ -85,6 +105,33 @@ class Looking:
         return self._memories(
             _DUE, tenant=tenant, at=after.at, after=after.id, now=checked_int(now, "now"), at_most=limit
         )
+
+    def used(self, tenant: str, limit: int, after: Place = MOST_USED) -> list[tuple[Memory, int]]:
+        """Return at most `limit` quarantined findings and notes that answers cited, and how often; most cited first.
+
+        Args:
+            tenant: whose.
+            limit: of memories.
+            after: how often the last one was cited, and its id: the next page.
+        """
+        named = {"tenant": checked_key(tenant, "tenant"), "cited": after.at, "after": checked_text(after.id, "after")}
+        rows = self._connection.execute(_USED, {**named, "at_most": limit})
+        return [(memory_of_row(row[:-1]), row[-1]) for row in rows]
+
+    def found_with(self, ids: Iterable[MemoryId]) -> dict[MemoryId, frozenset[MemoryId]]:
+        """Return, by id, all that the searches have found which found a memory; what no search found is absent."""
+        by_child: dict[str, set[str]] = {}
+        for part in chunks(checked_keys(sorted(set(ids)), "id")):
+            for child, search in self._connection.execute(_FOUND_BY, {"ids": part}):
+                by_child.setdefault(child, set()).add(search)
+        by_search: dict[str, set[MemoryId]] = {}
+        for part in chunks(sorted({search for searches in by_child.values() for search in searches})):
+            for search, child in self._connection.execute(_FINDS, {"ids": part}):
+                by_search.setdefault(search, set()).add(MemoryId(child))
+        return {
+            MemoryId(id_): frozenset(f for search in searches for f in by_search.get(search, ()))
+            for id_, searches in by_child.items()
+        }
 
     def last_looked(self, ids: Iterable[MemoryId], reason: str) -> dict[MemoryId, Instant]:
         """Return when an action with this reason was last done to memories; those it never was are absent."""

@@ -12,6 +12,7 @@ from kb.ledger.locks import won
 from kb.ledger.migrations import HEAD, REVISIONS, VERSION_TABLE
 
 if TYPE_CHECKING:
+    from alembic.config import Config
     from sqlalchemy.engine import Engine
 
     from kb.ledger.locks import Locks
@@ -71,6 +72,19 @@ def revision_of(connection: sa.Connection) -> str | None:
     return found
 
 
+def step_to(connection: sa.Connection, revision: str) -> None:
+    """Step the schema back or forward to a revision, within the transaction of `connection`.
+
+    Tables and columns that the revision does not know are lost with their rows.
+    """
+    if revision_of(connection) == revision:
+        return
+    from alembic import command  # noqa: PLC0415 - needed only when the schema changes
+
+    back = REVISIONS.index(revision) < REVISIONS.index(revision_of(connection) or revision)
+    (command.downgrade if back else command.upgrade)(_config(connection), revision)
+
+
 def _prepare(engine: Engine) -> None:
     """Set what belongs to the database as a whole and cannot be set inside a transaction."""
     with engine.connect().execution_options(kb_begin="") as connection:
@@ -104,9 +118,14 @@ def _has_write_ahead_log(connection: sa.Connection) -> bool:
 
 def _upgrade(connection: sa.Connection) -> None:
     from alembic import command  # noqa: PLC0415 - needed only when the schema changes
-    from alembic.config import Config  # noqa: PLC0415
+
+    command.upgrade(_config(connection), "head")
+
+
+def _config(connection: sa.Connection) -> Config:
+    from alembic.config import Config  # noqa: PLC0415 - needed only when the schema changes
 
     config = Config()
     config.set_main_option("script_location", "kb.ledger:migrations")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    return config

@@ -38,7 +38,21 @@ _WAITING = sa.select(actions).where(_A.sweep_id == _ID, _A.applied_at.is_(None))
 _OF_SWEEP = (
     sa.select(actions).where(_A.sweep_id == _ID, _A.seq > sa.bindparam("after")).order_by(_A.seq).limit(_AT_MOST)
 )
-_OF_MEMORY = sa.select(actions).where(_A.memory_id == _ID).order_by(_A.applied_at, _A.sweep_id, _A.seq)
+# Of one instant: the sweep that began first, then what met the older revision, so that a cause comes before its effect;
+# what was passed over comes after what made it so, and no order hangs on an id that is random.
+_OF_MEMORY = (
+    sa.select(actions)
+    .join(sweeps, _S.id == _A.sweep_id)
+    .where(_A.memory_id == _ID)
+    .order_by(_A.applied_at, _S.started_at, _A.rev, _A.skipped != "", _A.seq, _S.job, _A.sweep_id)
+)
+_LATEST_FIRST = (  # of one instant: what runs still, then what ended last, then an undo before what it undid
+    _S.started_at.desc(),
+    _S.finished_at.is_(None).desc(),
+    _S.finished_at.desc(),
+    _S.undoes.is_not(None).desc(),
+    _S.id.desc(),
+)
 _IMAGES = (
     sa.select(images)
     .where(_I.sweep_id == _ID, _I.seq.in_(sa.bindparam("seqs", expanding=True)))
@@ -207,7 +221,7 @@ class Sweeps:
         status: SweepStatus | None = None,
     ) -> list[Sweep]:
         """Return at most `limit` sweeps, those that began last first; None does not narrow."""
-        query = sa.select(sweeps).order_by(_S.started_at.desc(), _S.id.desc()).limit(limit)
+        query = sa.select(sweeps).order_by(*_LATEST_FIRST).limit(limit)
         for column, value in ((_S.tenant, tenant), (_S.job, job), (_S.status, status)):
             if value is not None:
                 query = query.where(column == checked_name(str(value), column.name))

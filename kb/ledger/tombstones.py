@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from kb.ledger.batches import chunks, insert_into, upsert_into
 from kb.ledger.checks import checked_int, checked_key, checked_text
+from kb.ledger.locks import advisory_key
 from kb.ledger.meta import Meta
 from kb.ledger.schema import meta
 from kb.ledger.schema_governance import tombstones
@@ -43,6 +44,20 @@ class Tombstones:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self._meta = Meta(connection)
+
+    def hold(self, tenant: str) -> None:
+        """Let no tombstone be left before this transaction ends: what it looks up is so until it is written, too.
+
+        To be asked before anything is locked, so that two writers never wait in a ring. SQLite has one writer anyway.
+        """
+        self._wait("pg_advisory_xact_lock_shared", tenant)
+
+    def alone(self, tenant: str) -> None:
+        """Wait until every writer that may have looked tombstones up has ended; those that come then wait.
+
+        To be asked like `hold`, by who leaves tombstones that nothing written meanwhile may slip past.
+        """
+        self._wait("pg_advisory_xact_lock", tenant)
 
     def add(
         self,
@@ -111,6 +126,11 @@ class Tombstones:
         """Take tombstones away, so that what they stand for may come back; return how many were there."""
         keys = [{"at_tenant": t.tenant, "at_kind": t.kind.value, "at_mark": t.mark} for t in removed]
         return sum(self._connection.execute(_REMOVE, key).rowcount for key in keys)
+
+    def _wait(self, function: str, tenant: str) -> None:
+        if self._connection.dialect.name == "postgresql":
+            key = advisory_key(f"tombstones:{checked_key(tenant, 'tenant')}")
+            self._connection.execute(sa.text(f"SELECT {function}(:key)"), {"key": key})
 
     def _marks(self, kind: TombstoneKind, values: Iterable[str]) -> dict[str, str]:
         salt = self._salt()

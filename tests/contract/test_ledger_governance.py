@@ -341,3 +341,25 @@ def test_rows_that_only_a_sweep_changes(ledger: Ledger) -> None:
         assert rows.remove_event(event.memory_id, event.kind, event.witness)
         assert not rows.remove_event(event.memory_id, event.kind, event.witness)
         assert tx.evidence.add([event]) == [event]
+
+
+@pytest.mark.parametrize("ids", [("a", "b", "c", "d"), ("d", "c", "b", "a"), ("b", "d", "a", "c")])
+def test_what_sweeps_did_in_one_instant_comes_cause_before_effect_whatever_their_ids(
+    ledger: Ledger, ids: tuple[str, ...]
+) -> None:
+    """A memory was verified, and that was undone; then a plan found it changed, and it was rejected: all at once."""
+    jobs = (SweepJob.VERIFY, SweepJob.UNDO, SweepJob.PRUNE, SweepJob.REJECT)
+    revs, skipped = (3, 4, 3, 5), ("", "", "moved", "")
+    for id_, job, rev, why in zip(ids, jobs, revs, skipped, strict=True):
+        action = Action(memory_id="m", kind=ActionKind.WEIGH, reason="r", rev=rev)
+        with ledger.write() as tx:
+            undoes = SweepId(ids[0]) if job is SweepJob.UNDO else None
+            tx.sweeps.begin(a_sweep(id_, job=job, undoes=undoes), [action, replace(action, reason="then")])
+            tx.sweeps.applied(SweepId(id_), [(1, why, []), (0, why, [])], NOW)
+            tx.sweeps.finish(SweepId(id_), SweepStatus.DONE, NOW)
+    with ledger.read() as tx:
+        told = [(j.sweep_id, j.action.reason) for j in tx.sweeps.of_memory(MemoryId("m"))]
+        listed = [s.id for s in tx.sweeps.list(9)]
+    order = (ids[0], ids[2], ids[1], ids[3])
+    assert told == [(id_, reason) for id_ in order for reason in ("r", "then")]
+    assert listed.index(SweepId(ids[1])) < listed.index(SweepId(ids[0]))

@@ -236,7 +236,6 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
     [
         (psycopg.errors.DiskFull, "disk is full"),
         (psycopg.errors.LockNotAvailable, "another writer is busy"),
-        (psycopg.errors.DeadlockDetected, "another writer was faster"),
         (psycopg.errors.InvalidPassword, "refused the login"),
         (psycopg.errors.TooManyConnections, "no more connections"),
         (psycopg.errors.AdminShutdown, "cannot be reached"),

@@ -68,7 +68,7 @@ def test_two_independent_verified_sources_promote_and_one_does_not(real: Memorie
     (after,) = now_of(real, waits)
     assert (after.standing, after.standing_reason) == (Standing.ACTIVE, "corroborated by a, b")
     assert events_of(real, waits) == [("agreement", 1.0, "a"), ("agreement", 1.0, "b")]
-    assert after.trust.confidence == pytest.approx((5 * (4 * 0.5 + 1) / 5 + 1) / 6)
+    assert after.trust.confidence == pytest.approx((2 * (1 * 0.5 + 1) / 2 + 1) / 3)
     rev = after.rev
     promote(real)
     assert now_of(real, waits)[0].rev == rev
@@ -80,7 +80,7 @@ def test_two_witnesses_of_one_instant_weigh_as_one_sum(real: Memories) -> None:
     promote(real)
     (after,) = now_of(real, waits)
     assert after.standing is Standing.ACTIVE
-    assert after.trust.confidence == pytest.approx((4 * 0.5 + 2) / 6)
+    assert after.trust.confidence == pytest.approx((1 * 0.5 + 2) / 3) == pytest.approx(0.8333, abs=1e-4)
 
 
 def test_a_contradiction_takes_a_witness_away(store: Memories) -> None:

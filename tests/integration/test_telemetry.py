@@ -59,9 +59,9 @@ def test_without_an_endpoint_nothing_of_the_vendor_is_loaded():
     code = (
         "import sys\n"
         "from kb import telemetry\n"
-        "from kb.telemetry import Span, Metric\n"
+        "from kb.telemetry import Attr, Span, Metric\n"
         "telemetry.configure(None)\n"
-        "with telemetry.span(Span.SEARCH, k=1): telemetry.count(Metric.SEARCHES)\n"
+        "with telemetry.span(Span.SEARCH, {Attr.TOP_K: 1}): telemetry.count(Metric.SEARCHES)\n"
         "assert not [m for m in sys.modules if m.startswith('opentelemetry')]\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

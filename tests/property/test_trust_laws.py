@@ -43,7 +43,7 @@ signed_weights = st.lists(st.sampled_from([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0]), ma
 
 @st.composite
 def trusts(draw: st.DrawFn, half_life: int, confidence: st.SearchStrategy[float] = believed) -> Trust:
-    return trusted(draw(confidence), draw(instants), half_life, strength=draw(st.floats(4.0, 20.0)))
+    return trusted(draw(confidence), draw(instants), half_life, strength=draw(st.floats(0.1, 20.0)))
 
 
 @st.composite

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from governance import objects
 from governance.actor import Actor
 from governance.candidates import foreseen
 from governance.check import checked
@@ -18,8 +19,7 @@ from governance.sweep import apply
 from kb.model import Standing
 from kb.sweeps import SweepJob
 from kb.trust import DAY_MS
-from kb_cli import decisions, review, sweeps
-from kb_cli.explain import explanation_json
+from kb_cli import review, sweeps
 from tests.architecture.tree import ROOT
 from tests.disputing import FIFTY, FORTY, keep, recheck, said
 from tests.stores import open_store
@@ -63,10 +63,10 @@ def test_a_plan_and_its_sweep_show_what_their_page_says(store: Memories) -> None
     whole = plan.as_json()
     assert undocumented("kb govern plan", whole, whole["actions"][0]) == set()
     sweep = apply(store, plan, policy=policy(), actor="ada", reason="spring", allow_mass=True)
-    journal = sweeps.journal_of(store, sweep)
-    actions = [sweeps.journaled_json(j) for j in journal]
+    journal = objects.journal_of(store, sweep)
+    actions = [objects.journaled_json(j) for j in journal]
     beside = documented("kb govern plan")  # "as in a plan"
-    assert undocumented("kb govern apply", sweeps.sweep_json(sweep), *actions) - beside == set()
+    assert undocumented("kb govern apply", objects.sweep_json(sweep), *actions) - beside == set()
     assert [a["memory_id"] for a in actions] == [a.memory_id for a in plan.actions]
     told = "\n".join(sweeps.history_lines([sweep]))
     assert all(part in told for part in (sweep.id, "prune", "ada", "spring", "retire"))
@@ -89,7 +89,7 @@ def test_an_explanation_and_the_queue_show_what_their_pages_say(store: Memories)
     recheck(store)
     store.clock.advance(1_000)  # type: ignore[attr-defined] # the fake's
     decide(store, [one.id], SweepJob.ANNOTATE, policy=policy(), actor=ADA, reason="which is it?")
-    shown = explanation_json(store, explain(store, one.id, policy(), store.clock.now()))
+    shown = objects.explanation_object(store, explain(store, one.id, policy(), store.clock.now()))
     parts: Any = [shown, *(shown[name][0] for name in ("contradictions", "next", "decisions"))]  # type: ignore[index]
     beside = documented("kb govern plan") | documented("kb govern apply")
     assert undocumented("kb govern explain", *parts) - beside == set()
@@ -130,7 +130,7 @@ def test_a_decision_shows_what_its_page_says_and_names_what_was_refused(store: M
     with store.ledger.read() as tx:
         ids = [m.id for m in tx.memories.page("", 100, tenant="default")]
     done = decide(store, ids, SweepJob.VERIFY, policy=policy(), actor=ADA)
-    shown: Any = decisions.as_object(store, done)
+    shown: Any = objects.decided_object(store, done)
     assert undocumented("kb memory verify", shown, *shown["refused"]) == set()
     assert [m["id"] for m in shown["memories"]] == ids
     assert {r["memory_id"] for r in shown["refused"]} == set(done.refused) != set()

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from crag_runtime.evidence import Outcome, Usage, Verdict
+from crag_runtime.objects import waiting_json
 from crag_runtime.refusal import RefusalReason
 from crag_runtime.result import Answer, Cited, Waiting
 from crag_runtime.runtime import Event
 from kb.history import AnswerId
-from kb_cli.answers import WAYS_OUT, as_lines, waiting_json, waiting_lines
+from kb_cli.answers import WAYS_OUT, as_lines, waiting_lines
 from kb_cli.search import ADVICE
 from kb_cli.showing import Show
 
