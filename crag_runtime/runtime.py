@@ -116,7 +116,7 @@ class CragRuntime:
             Refused: the index was built with another embedder or schema.
         """
         count(Metric.REQUESTS)
-        given = _given(request, uuid.uuid4().hex, approve=self._unattended(request))
+        given = _given(request, uuid.uuid4().hex, approve=self.unattended(request))
 
         async def work(emit: Callable[[Context], None], control: RunControl) -> None:
             with span(Span.ASK, SAID) as recording:
@@ -132,7 +132,7 @@ class CragRuntime:
 
         return [context async for context in self._runs.events(work)][-1]
 
-    def _unattended(self, request: AskRequest) -> str:
+    def unattended(self, request: AskRequest) -> str:
         """Return who decides on a search when nobody can be asked: what costs nothing needs nobody."""
         asked, search = request.approve or self.deps.policy.approve, self.deps.search
         is_free = search is not None and not search.is_paid

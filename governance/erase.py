@@ -18,6 +18,7 @@ from governance.selection import Selected, Selection, selected
 from governance.sweep import apply, ignore, never
 from kb.erased import ERASED, Words, spoken_by, without_others
 from kb.errors import InputError
+from kb.history import EdgeKind
 from kb.index.generations import META_KEY
 from kb.model import DocumentId, Kind, MemoryId
 from kb.sweeps import Action, ActionKind, SweepJob, TombstoneKind
@@ -163,11 +164,24 @@ def left_over(memories: Memories, reach: Reach, policy: Policy, now: Instant) ->
 def read_back(memories: Memories, reach: Reach) -> dict[str, int]:
     """Return how many rows about it the ledger has; every one of them is one too many."""
     with memories.ledger.read() as tx:
-        ids = [*reach.members, *reach.collected, *reach.keys]
+        ids = [*reach.members, *reach.collected, *_idle(tx, reach)]
         counts = tx.erasing.counts(ids, reach.documents, reach.hashes)
         answers = [*(a.id for a in reach.answers), *reach.other_answers]
         counts["answers"] = len(tx.descent.answers(reach.plan.tenant, answers))
     return counts
+
+
+def still_there(memories: Memories, reach: Reach) -> list[MemoryId]:
+    """Return the memories that were to go and are there."""
+    with memories.ledger.read() as tx:
+        return [*tx.memories.get([*reach.members, *_idle(tx, reach)])]
+
+
+def _idle(tx: LedgerTx, reach: Reach) -> list[MemoryId]:
+    """Return the keys that were to go, but those that lead to an answer again: it was asked and answered anew."""
+    gone = {*(a.id for a in reach.answers), *reach.other_answers}
+    led = {k: {e.parent for e in tx.lineage.parents(k) if e.kind is EdgeKind.KEY} - gone for k in reach.keys}
+    return [k for k, answers in led.items() if not tx.descent.answers(reach.plan.tenant, answers)]
 
 
 def erased_before(memories: Memories, selection: Selection, tenant: str) -> list[Tombstone]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from governance.effects.plain import GONE
 from governance.running import Run, begin, effect_of, ignore, never, resumed, run_to_end
-from kb.errors import InputError, Refused, StalePlan
+from kb.errors import InputError, MassRetire, StalePlan
 from kb.index.generations import META_KEY
 from kb.sweeps import ActionKind, SweepJob
 from kb.telemetry import Metric, count
@@ -60,7 +60,7 @@ def apply(
 
     Raises:
         InputError: the plan is another tenant's, or holds a kind of action that no effect carries out.
-        Refused: it retires a large share of the tenant's memories, and nobody consented.
+        MassRetire: it retires a large share of the tenant's memories, and nobody consented.
         StalePlan: `is_exact`, and the policy, the ledger or a memory is not what it was planned for.
         Locked: another sweep of the tenant is running.
     """
@@ -103,11 +103,15 @@ def mass_refusal(plan: Plan, policy: Policy, live: int) -> str:
 
     What a prune's cap put off until the next sweep counts too: in small helpings it would be as much.
     """
-    retired = sum(1 for a in plan.actions if a.kind is ActionKind.RETIRE)
-    retired += plan.left if plan.job is SweepJob.PRUNE else 0
+    retired = _retired(plan)
     if retired <= policy.mass_count or retired <= policy.mass_share * live:
         return ""
     return f"this would retire {retired:,} of {live:,} live memories, more than {policy.mass_share:.0%}"
+
+
+def _retired(plan: Plan) -> int:
+    now = sum(1 for a in plan.actions if a.kind is ActionKind.RETIRE)
+    return now + (plan.left if plan.job is SweepJob.PRUNE else 0)
 
 
 def moved_since(tx: LedgerTx, plan: Plan) -> tuple[str, ...]:
@@ -130,7 +134,7 @@ def _refuse_mass(tx: LedgerTx, plan: Plan, policy: Policy, *, is_exact: bool) ->
     live = tx.governed.live(plan.tenant) if is_exact or not plan.live else plan.live
     if why := mass_refusal(plan, policy, live):
         count(Metric.SWEEPS_REFUSED, job=plan.job.value, why="mass")
-        raise Refused(why, hint="look at the plan; if it is meant, repeat with --allow-mass")
+        raise MassRetire(why, retired=_retired(plan), live=live)
 
 
 def _refuse_stale(tx: LedgerTx, plan: Plan, policy: Policy) -> None:

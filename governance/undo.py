@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from governance.effects.undone import SEQ, occupied, standing_row
+from governance.hindrances import hindrances
 from governance.images import memory_columns, put_back
 from governance.plan import Plan
 from governance.running import Run, begin, counts_of, ignore, never, resumed, run_to_end
@@ -115,7 +116,7 @@ def _checked(tx: LedgerTx, sweep: Sweep) -> list[Action]:
         count(Metric.SWEEPS_REFUSED, job=SweepJob.UNDO.value, why="stale")
         shown = named([key.replace("\x1f", " ") for key in moved])
         message = f"{len(moved):,} rows changed since sweep {sweep.id}, so nothing was undone: {shown}"
-        raise StalePlan(message, hint=_hint(tx, sweep, moved), moved=tuple(moved))
+        raise StalePlan(message, hint=hindrances(tx, sweep, moved).hint, moved=tuple(moved))
     revisions = tx.sweeping.revisions([j.action.memory_id for j in applied if j.action.memory_id], sweep.tenant)
     return [_action(j, revisions) for j in applied]
 
@@ -150,13 +151,3 @@ def _memories(tx: LedgerTx, images: Sequence[Image]) -> dict[str, dict[str, Json
         page = tx.memories.get(map(MemoryId, ids[start : start + PAGE]))
         found.update((id_, memory_columns(memory)) for id_, memory in page.items())
     return found
-
-
-def _hint(tx: LedgerTx, sweep: Sweep, moved: Sequence[str]) -> str:
-    """Return what to do first: undo the later sweeps that changed the same rows, where there are any."""
-    others = {id_ for key in moved[:PAGE] for id_, _ in tx.sweeps.changed_rows(key)} - {sweep.id}
-    known = [s for s in map(tx.sweeps.get, sorted(others)) if s and s.started_at >= sweep.started_at]
-    later = sorted((s for s in known if s.status is SweepStatus.DONE), key=lambda s: -s.started_at)
-    if later:
-        return f"later sweeps changed them too; undo those first: {named([s.id for s in later])}"
-    return "`kb govern explain MEMORY` shows what has happened to a memory since"

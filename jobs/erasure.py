@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from governance.actor import vouching
 from governance.effects.erased import ANSWER, GRADED
-from governance.erase import carried_out, erased_before, left_over, read_back, said_since, still_wanted, surveyed
+from governance.erase import (
+    carried_out,
+    erased_before,
+    left_over,
+    read_back,
+    said_since,
+    still_there,
+    still_wanted,
+    surveyed,
+)
 from governance.policy import policy_of
 from governance.running import Run
 from governance.selection import Selection
@@ -191,9 +200,7 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
 
 def _left(memories: Memories, wanted: Wanted, reach: Reach) -> list[MemoryId]:
     """Return the memories that are there although they were to go, or have come meanwhile and are to go with them."""
-    with memories.ledger.read() as tx:
-        left = [*tx.memories.get([*reach.members, *reach.keys])]
-    return left + (said_since(memories, reach) if wanted.with_copies else [])
+    return still_there(memories, reach) + (said_since(memories, reach) if wanted.with_copies else [])
 
 
 def _finished_all(memories: Memories, settings: Settings, done: Erased, caches: Sequence[GradeCache]) -> list[SweepId]:

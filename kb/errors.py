@@ -16,6 +16,7 @@
     │   └── SearchUnavailable  web search; likewise
     ├── Refused                a guard said no                             exit 5
     │   ├── MassDelete
+    │   ├── MassRetire
     │   ├── EmbedderChanged
     │   ├── IndexOutdated
     │   ├── StalePlan
@@ -195,6 +196,17 @@ class MassDelete(Refused):
     """The source lost so many documents that deleting them needs consent."""
 
     hint = "check the folder; if the deletion is meant, repeat with --allow-mass-delete"
+
+
+class MassRetire(Refused):
+    """The plan retires so many of the tenant's memories that it needs consent."""
+
+    hint = "look at the plan; if it is meant, repeat with --allow-mass"
+
+    def __init__(self, message: str = "", *, hint: str = "", retired: int = 0, live: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.retired = retired  # memories, what a cap has put off until later among them
+        self.live = live  # memories of the tenant
 
 
 class EmbedderChanged(Refused):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
-from kb_cli.decisions import As, By, Reason, RoleOption, user_name
+from kb_cli.decisions import As, By, Reason, RoleOption, actor_of
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
+    from governance.actor import Actor
     from governance.erase import Reach, Wanted
     from jobs.erasure import Erased
 
@@ -64,7 +65,7 @@ def forget(
     if plan:
         _show_plan(settings, wanted, as_json=as_json)
         return
-    erased = _erased(settings, wanted, by or user_name(), role, reason, yes=yes, as_json=as_json)
+    erased = _erased(settings, wanted, actor_of(by, role), reason, yes=yes, as_json=as_json)
     if as_json:
         render.emit_json(erased.as_json())
     else:
@@ -88,9 +89,8 @@ def _show_plan(settings: object, wanted: Wanted, *, as_json: bool) -> None:
 
 
 def _erased(
-    settings: object, wanted: Wanted, by: str, role: RoleOption, reason: str, *, yes: bool, as_json: bool
+    settings: object, wanted: Wanted, actor: Actor, reason: str, *, yes: bool, as_json: bool
 ) -> Erased:
-    from governance.actor import Actor, Role
     from governance.policy import policy_of
     from jobs.erasure import forget as forgotten
     from kb.settings import Settings
@@ -102,7 +102,7 @@ def _erased(
             settings,
             wanted,
             policy=policy_of(settings, settings.tenant),
-            actor=Actor(name=by, role=Role(role.value)),
+            actor=actor,
             reason=reason,
             consent=lambda reach: _consent(reach, yes=yes, as_json=as_json),
         )

@@ -20,7 +20,9 @@ from kb_cli import (
     ingest,
     init,
     jobs,
+    keys,
     lineage,
+    mcp,
     memory,
     migrate,
     policies,
@@ -28,6 +30,7 @@ from kb_cli import (
     review,
     rollback,
     search,
+    serve,
     session,
     store,
     trace,
@@ -51,11 +54,13 @@ app.command("search")(search.search)
 app.command("ask")(ask.ask)
 app.command("trace")(trace.trace)
 app.command("feedback")(trace.feedback)
+app.command("mcp")(mcp.mcp)
 app.command("rollback")(rollback.rollback)
 app.command("status")(care.status)
 app.command("doctor")(care.doctor)
 app.command("reindex")(care.reindex)
 app.command("reconcile")(care.reconcile)
+app.command("serve")(serve.serve)
 app.command("export")(backup.export)
 app.command("import")(backup.import_)
 store.app.command("migrate")(migrate.migrate)
@@ -72,6 +77,7 @@ app.add_typer(govern.app, name="govern")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(store.app, name="store")
 app.add_typer(daemon.app, name="daemon")
+app.add_typer(keys.app, name="key")
 
 
 def _version(wanted: bool) -> None:

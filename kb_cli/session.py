@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kb.ledger import Ledger
     from kb.memories import Memories
     from kb.ports import Clock
     from kb.settings import Settings
@@ -83,6 +84,23 @@ def opened(settings: Settings) -> Iterator[Memories]:
 
     with open_memories(settings, clock()) as memories:
         yield memories
+
+
+def ledger_of(settings: Settings) -> Ledger:
+    """Return the ledger alone, open; a context that closes it."""
+    from kb.ledger import open_ledger
+
+    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
+    return open_ledger(url, data_dir=settings.data_dir)
+
+
+def log_by_default(context: typer.Context) -> None:
+    """Let the log tell what happens, unless somebody chose a level: for what lasts, and for what must leave a line."""
+    from kb import log
+
+    source = context.find_root().get_parameter_source("log_level")
+    if source is None or source.name.startswith("DEFAULT"):
+        log.configure("info")
 
 
 def clock() -> Clock:

@@ -46,7 +46,8 @@ def create_app(
 ) -> FastAPI:
     """Return the application; it opens and closes what is behind it in its lifespan.
 
-    Its state holds `service` (None until it is there), `traffic`, `running` and `owner`: the task that opens the parts,
+    Its state holds `service` (None until it is there), `traffic`, `running`, `ready`
+    (an event) and `owner`: the task that opens the parts,
     and fails when they cannot be opened.
 
     Args:
@@ -67,6 +68,7 @@ def create_app(
     traffic = Traffic()
     state = app.state
     state.settings, state.traffic, state.buckets, state.service, state.looks = settings, traffic, buckets, None, {}
+    state.ready = asyncio.Event()
     state.running = layered(app, settings.serve, traffic, is_open=is_open, buckets=buckets)
     failures.install(app)
     for router in (health.router, ask.router, search.router, chat.router, *_beside()):
@@ -136,6 +138,7 @@ async def _owned(app: FastAPI, settings: Settings, opening: Opening, leaving: as
             await stack.enter_async_context(face.router.lifespan_context(face))
             app.mount(path, face)
         app.state.traffic.is_ready = True
+        app.state.ready.set()
         await leaving.wait()
         app.state.traffic.is_ready = False
 

@@ -7,6 +7,7 @@ something that is not done here (tools, several choices, forced formats) is refu
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kb.model import Json
 
 MODEL = "kb"
+NOT_FOUND = HTTPStatus.NOT_FOUND
 PIECE = 48  # characters of a streamed piece, about
 MAX_MESSAGES = 1000
 
@@ -103,7 +105,9 @@ def checked_parameters(body: ChatBody) -> list[str]:
         RefusedParameter: the model is not known, or a parameter asks for what is not done here.
     """
     if body.model != MODEL:
-        raise RefusedParameter("model", f"the model {body.model!r} does not exist", code="model_not_found", status=404)
+        raise RefusedParameter(
+            "model", f"the model {body.model!r} does not exist", code="model_not_found", status=NOT_FOUND
+        )
     given = body.model_extra or {}
     for name, harmless in _REFUSED.items():
         if name in given and given[name] not in harmless:

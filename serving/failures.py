@@ -1,4 +1,4 @@
-"""How every error leaves: a problem document, or OpenAI's own shape where OpenAI's clients call. Never a stack trace."""
+"""How every error leaves: as a problem document, or in OpenAI's shape where its clients call. Never a stack trace."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Turned(HTTPException):
         self.hint = hint
 
 
-class RefusedParameter(Exception):
+class RefusedParameter(Exception):  # noqa: N818 - reads as the condition it states
     """A parameter of OpenAI's that this product cannot honour.
 
     Args:
@@ -76,6 +76,10 @@ class RefusedParameter(Exception):
         self.parameter = parameter
         self.code = code
         self.status = status
+
+
+class ClientGone(ConnectionError):  # noqa: N818 - likewise
+    """The client hung up before its answer was there."""
 
 
 def reply_to(scope: Scope, error: Exception) -> Response:

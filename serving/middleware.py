@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from kb import log
 from kb.errors import KbError
 from kb.telemetry import Attr, Metric, Span, continued, count, observe, span
-from serving.failures import REQUEST_ID, Turned, reply_to
+from serving.failures import REQUEST_ID, ClientGone, Turned, reply_to
 from serving.limits import Running
 from serving.metering import Metered
 
@@ -197,6 +197,8 @@ class _Sending:
 
 async def _answered(error: Exception, scope: Scope, receive: Receive, sending: _Sending) -> None:
     """Say how a request failed; where its response has begun that cannot be said, and the connection is broken off."""
+    if isinstance(error, ClientGone):
+        return
     if sending.status:
         if not isinstance(error, (KbError, Turned, OSError)):
             log.get_logger().error("response_broken_off", path=scope["path"], exc_info=error)

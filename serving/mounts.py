@@ -27,7 +27,7 @@ MCP, CONSOLE = "/mcp", "/console"
 
 
 class McpFace(Protocol):
-    """`serving.mcp.mcp_app`. The application's own lifespan is entered once the parts are there, left before they go."""
+    """`serving.mcp.mcp_app`. Its lifespan is entered once the parts are there, and left before they go."""
 
     def __call__(self, service: Getter) -> Starlette:
         """Return the face."""

@@ -49,19 +49,27 @@ async def principal(request: Request) -> Principal:
     Raises:
         Unauthorised: there is no key, or it opens nothing.
     """
-    service = service_of(request)
+    kept: Principal | None = getattr(request.state, "principal", None)
+    if kept is None:  # else found before, where its rate was looked at
+        kept = await caller_of(service_of(request), request.headers.get("authorization", ""))
+        request.state.principal = kept
+    return kept
+
+
+async def caller_of(service: Service, authorization: str) -> Principal:
+    """Return whom an Authorization header stands for.
+
+    Raises:
+        Unauthorised: it holds no key, or one that opens nothing.
+    """
     if service.is_open:
         return Principal(key_id="", name=LOCAL, tenant=service.settings.tenant, scopes=EVERYTHING, holder=Holder.PERSON)
-    kept: Principal | None = getattr(request.state, "principal", None)
-    if kept is not None:  # found before, where its rate was looked at
-        return kept
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = authorization.partition(" ")
     if scheme.lower() != "bearer" or not given:
         raise Unauthorised("this needs a key", hint="Authorization: Bearer kb_…; `kb key create` makes one")
     found = await service.threads.call(known, service.memories, given.strip())
     if found is None:
         raise Unauthorised("the key is unknown, revoked or expired")
-    request.state.principal = found
     return found
 
 

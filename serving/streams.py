@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fastapi.responses import StreamingResponse
 
+from serving.failures import ClientGone
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 
@@ -55,7 +57,7 @@ async def timed(
         coming: asyncio.Task[T] | None = None
         try:
             while True:
-                coming = coming or asyncio.ensure_future(anext(events))  # type: ignore[arg-type] # an async generator's is a coroutine
+                coming = coming or asyncio.ensure_future(anext(events))
                 left = deadline - loop.time()
                 if left <= 0:
                     raise TimeoutError
@@ -98,10 +100,6 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
         for each in (task, gone):
             if not each.cancelled():
                 each.exception()  # seen
-
-
-class ClientGone(ConnectionError):
-    """The client hung up before its answer was there."""
 
 
 async def _disconnected(request: Request) -> None:

@@ -119,11 +119,12 @@ class Recorder:
         return "put aside: the ledger cannot hold it"
 
     def _write(self, learned: Learned) -> Recorded:
-        made = None
+        embedded = 0
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                made = made or self._made(learned)
-                recorded = self._committed(learned, made)
+                made = self._made(learned)
+                embedded += made.embedded
+                recorded = self._committed(learned, replace(made, embedded=embedded))
                 break
             except IntegrityError:  # a memory was changed, or the same thing added, by somebody else in between
                 if attempt == ATTEMPTS:
@@ -172,10 +173,13 @@ class Recorder:
             _hold(tx, learned)
             if tx.answers.get(learned.answer_id, learned.tenant) is not None:  # an id is given once: this is a repeat
                 return repeat
-            if rests_on_erased(tx, seen_by(learned)):
-                return Recorded(embedded=made.embedded, summary="not recorded: what it rests on was erased meanwhile")
             known = tx.memories.get(MemoryId(id_) for id_ in (*made.findings, *(c.id for c in learned.citations)))
-            there = {**made.stored, **{str(id_): memory for id_, memory in known.items()}}
+            outs = {id_: kept_out(tx, m) for id_, m in made.findings.items() if id_ not in known}
+            seen = seen_by(learned)
+            if rests_on_erased(tx, seen) or any(m is None for id_, m in outs.items() if id_ in seen):
+                return Recorded(embedded=made.embedded, summary="not recorded: what it rests on was erased meanwhile")
+            new = {id_: m for id_, m in outs.items() if m is not None and id_ in made.stored}
+            there = {**new, **{str(id_): memory for id_, memory in known.items()}}
             absent = {id_: replace(m, rev=0) for id_, m in made.findings.items() if id_ not in there}
             record = answer_record(learned, {**absent, **there}, made.embedded)
             if not tx.answers.add(record):  # another process was quicker by a moment
@@ -187,8 +191,6 @@ class Recorder:
             own = [id_ for id_ in cited if there[id_].tenant == learned.tenant]
             retrieved = [id_ for id_ in learned.retrieved if id_ not in gone]
             tx.utility.bump(retrieved=retrieved, relevant=learned.relevant, cited=own, now=learned.at)
-            outs = {id_: kept_out(tx, m) for id_, m in made.stored.items() if id_ not in known}
-            new = {id_: m for id_, m in outs.items() if m is not None}
             key = None if rests_on_rolled_back(tx, (there[id_] for id_ in cited)) else made.key
             added = self._added(tx, new, key)
             tx.lineage.add([*cited_edges(learned, cited), *found_edges(learned, there, self._provider)])
@@ -199,11 +201,16 @@ class Recorder:
         summary = f"{len(learned.evaluations)} evaluations, {len(new)} findings quarantined{evidence}"
         return Recorded(embedded=made.embedded, moved=tuple(m.id for m in moved), summary=summary)
 
-    @staticmethod
-    def _added(tx: LedgerTx, new: Mapping[str, Memory], key: Memory | None) -> list[Memory]:
-        """Add what is new, in one order everywhere, so that two writers never wait in a ring."""
+    def _added(self, tx: LedgerTx, new: Mapping[str, Memory], key: Memory | None) -> list[Memory]:
+        """Add what is new, in one order everywhere, so that two writers never wait in a ring.
+
+        Raises:
+            StaleRevision: a vector was erased since it was made, with the last memory that had the same words.
+        """
         keys = [] if key is None or tx.memories.get([key.id]) else [key]
         added = sorted([*new.values(), *keys], key=lambda m: m.id)
+        if tx.embeddings.missing(self._memories.embedder.identity.model, [m.embed_hash for m in added]):
+            raise StaleRevision("a vector was erased meanwhile")
         tx.memories.add(added)
         return added
 

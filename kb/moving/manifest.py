@@ -177,9 +177,9 @@ def _manifest_of(said: Mapping[str, Any]) -> Manifest:
         created_at=_text(said["created_at"]),
         tenant=None if said["tenant"] is None else _text(said["tenant"]),
         space=None if space is None else _space_of(space),
-        trust={_text(key): float(value) for key, value in said["trust"].items()},
-        tables={_matching(_NAME, name): _table_of(name, table) for name, table in said["tables"].items()},
-        left_out={_text(name): _text(why) for name, why in said["left_out"].items()},
+        trust={_text(key): float(value) for key, value in _object(said["trust"]).items()},
+        tables={_matching(_NAME, name): _table_of(name, table) for name, table in _object(said["tables"]).items()},
+        left_out={_text(name): _text(why) for name, why in _object(said["left_out"]).items()},
     )
 
 
@@ -195,8 +195,14 @@ def _table_of(name: str, said: Mapping[str, Any]) -> TableFile:
         size=_number(said["size"]),
         unpacked=_number(said["unpacked"]),
         sha256=_matching(_HASH, said["sha256"]),
-        columns={_matching(_NAME, column): _matching(_KIND, kind) for column, kind in said["columns"].items()},
+        columns={_matching(_NAME, column): _matching(_KIND, kind) for column, kind in _object(said["columns"]).items()},
     )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is no object")
+    return value
 
 
 def _text(value: object) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from crag_runtime.result import Answer, AskRequest
+from crag_runtime.result import AskRequest
 from kb.clock import instant
 from serving.bodies import checked
 from serving.completions import (
@@ -29,10 +30,10 @@ from serving.routes.ask import closed, ended, is_kept, late
 from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, unless_gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterator
 
     from crag_runtime.events import Event
-    from crag_runtime.result import Waiting
+    from crag_runtime.result import Answer, Waiting
     from kb.keys import Principal
     from kb.model import Json
     from serving.service import Service
@@ -92,7 +93,7 @@ def _question(body: ChatBody, caller: Principal, service: Service) -> AskRequest
         doc_ids=tuple(options.documents),
         approve=options.approve,
     )
-    return asked if options.approve else service.runtime.unattended(asked)
+    return asked if options.approve else replace(asked, approve=service.runtime.unattended(asked))
 
 
 async def _told(
@@ -101,25 +102,27 @@ async def _told(
     """Yield a completion's chunks; what goes wrong on the way is the last of them."""
     from crag_runtime.runs import Closed  # noqa: PLC0415 - of a library that the server loads while it starts
 
-    service = service_of(request)
-    result: Answer | Waiting | None = None
     try:
         async with aclosing(timed(events, request.state.deadline)) as heard:
             async for event in heard:
                 if event is None:
                     yield KEEP_ALIVE
                 elif event.result is not None:
-                    result = event.result
+                    for part in _written(request, event.result, body, ignored, created):
+                        yield part
     except TimeoutError:
         yield _failed(request, late())
     except Closed as error:
         yield _failed(request, closed(error))
     except Exception as error:  # noqa: BLE001 - the status has been sent: this is where the unforeseen ends
         yield _failed(request, error)
-    if result is None:
-        return
+
+
+def _written(
+    request: Request, result: Answer | Waiting, body: ChatBody, ignored: list[str], created: int
+) -> Iterator[bytes]:
+    extra = _extra(result, service_of(request), ignored)
     yield event_bytes("", opening_chunk(result.answer_id, created))
-    extra = _extra(result, service, ignored)
     for chunk in chunks(result.answer_id, created, result, extra, has_usage=body.has_usage):
         yield event_bytes("", chunk)
     yield DONE

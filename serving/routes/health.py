@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from kb.errors import IndexUnavailable, KbError
+from kb.log import get_logger
+from kb.telemetry import prometheus_text
 from serving.description import READY
 from serving.failures import Turned
 from serving.principal import principal, service_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kb.memories import Memories
     from serving.service import Service, Traffic
 
 router = APIRouter(tags=["health"])
@@ -46,8 +52,6 @@ async def readyz(request: Request) -> JSONResponse:
 @router.get("/metrics", responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
 async def metrics(request: Request) -> Response:
     """Return all metrics as Prometheus reads them."""
-    from kb.telemetry import prometheus_text  # noqa: PLC0415 - beside its only use
-
     if request.app.state.settings.serve.metrics_key:
         if request.app.state.service is None:
             raise Turned(HTTPStatus.SERVICE_UNAVAILABLE, "the server is starting", kind="Starting", retry_after=1.0)

@@ -38,7 +38,7 @@ UPLOADS = "uploads"
 MAX_FILES = 50
 NAME_BYTES = 200
 CHUNK = 1 << 20
-_SOURCE = Form(default=UPLOADS, max_length=64, description="name of the source that they become part of")
+_SOURCE = Form(max_length=64, description="name of the source that they become part of")
 
 
 @router.post("", summary="Upload documents; those of the same name are replaced")

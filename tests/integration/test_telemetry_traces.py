@@ -1,6 +1,6 @@
 """One connected trace for an ask, one for a sync, one for a job with its sweep, and links between cause and effect.
 
-Everything is real but the chat model's and the search engine's words: graph, Milvus Lite, embedder, HTTP, OTLP receiver.
+All is real but the chat model's and the search engine's words: graph, Milvus Lite, embedder, HTTP, OTLP receiver.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ def _conventions_are_kept(collector: Collector, model: str) -> None:
     upsert = said(named(collector, Span.INDEX_UPSERT)[0])
     assert upsert["db.operation.batch.size"] > 0
     retrieval = said(named(collector, Span.SEARCH)[0])
-    assert (retrieval["gen_ai.operation.name"], retrieval["gen_ai.retrieval.top_k"]) == ("retrieval", 5)
+    assert retrieval["gen_ai.operation.name"] == "retrieval"
+    assert retrieval["gen_ai.retrieval.top_k"] >= 5
     grades = [e for s in named(collector, Span.NODE) for e in s.events]
     assert {e.name for e in grades} == {"gen_ai.evaluation.result"}
     labels = {said(e)["gen_ai.evaluation.score.label"] for e in grades}

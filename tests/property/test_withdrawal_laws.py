@@ -1,4 +1,4 @@
-"""Laws of withdrawal: a witness that is taken back leaves a memory as if it had never spoken, or lower, never higher."""
+"""Laws of withdrawal: without a witness a memory stands as if it had never spoken, or lower, never higher."""
 
 from __future__ import annotations
 

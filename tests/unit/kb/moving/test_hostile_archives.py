@@ -1,4 +1,4 @@
-"""An archive that is damaged, changed or meant to harm is refused with the place that is wrong, and nothing is unpacked."""
+"""An archive that is damaged, changed or meant to harm is refused, and nothing of it is unpacked."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_bombs_do_not_go_off(tmp_path: Path) -> None:
     folder = an_archive(tmp_path / "a")
     bomb = b"0" * (MAX_ROW_BYTES + (8 << 20))
     packed(folder, bomb)
-    with pytest.raises(Refused, match="more than it says|no archive of kb does"):
+    with pytest.raises(Refused, match=r"more than it says|no archive of kb does"):
         looked_through(folder)
     packed(folder, bomb, unpacked=100)
     with pytest.raises(Refused, match="more than it says"):
