@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup postgres redis demo test soak check format docs bench lock clean
+.PHONY: help setup postgres redis prometheus demo test soak check format docs bench lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -62,7 +62,13 @@ redis:  # likewise for the grade cache's suite
 	  apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; \
 	else echo "Redis is not installed: its part of the cache's suite cannot run (on Debian: apt-get install redis-server)" >&2; fi
 
-test: setup postgres redis  ## set up and run every test but the soak runs
+prometheus:  # likewise for the rules and dashboards: promtool, and a server that scrapes us
+	@if command -v promtool >/dev/null && command -v prometheus >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; \
+	else echo "Prometheus is not installed: rules and dashboards cannot be tried (on Debian: apt-get install prometheus)" >&2; fi
+
+test: setup postgres redis prometheus  ## set up and run every test but the soak runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not soak" $(ARGS)
 
 soak: setup postgres redis  ## the long randomised runs: crashes, concurrency, full disks

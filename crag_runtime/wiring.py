@@ -64,7 +64,10 @@ async def _wired(
     from crag_runtime.runtime import Graphs  # noqa: PLC0415
 
     settings = applied(settings)
-    deps = _deps(settings, memories, pool, stack, is_warm=is_warm)
+    if is_warm:  # seconds in which a server's loop must answer others
+        deps = await pool.call(_deps, settings, memories, pool, stack, is_warm=True)
+    else:
+        deps = _deps(settings, memories, pool, stack, is_warm=False)
     policy = deps.policy
     is_lasting = settings.ask.checkpointer != "none"
     limits = limits_of(policy, has_search=deps.search is not None, waits=is_lasting)

@@ -103,7 +103,7 @@ def _promotions(
     actions: list[Action] = []
     gate = gate_clauses(policy.gate, now, policy.trust)
     try:
-        for hood in neighbourhoods(memories, waiting, now, gate=gate):
+        for hood in neighbourhoods(memories, waiting, now, gate=gate, only=lambda n: can_testify(n, policy, now)):
             for memory, others in hood.pairs:
                 actions += _heard(memory, others, hood, policy, now)
             last = hood.pairs[-1][0].id
@@ -119,8 +119,8 @@ def _heard(memory: Memory, others: Sequence[Memory], hood: Neighbourhood, policy
     with_history = hood.history.get(MemoryId(memory.id), [])
     if not can_hear(memory, with_history):
         return []
-    said = {n.id: compare(passed(memory), passed(n)) for n in others if can_testify(n, policy, now)}
-    speaking = [n for n in others if n.id in said and counts(memory, n, hood.lines)]
+    said = {n.id: compare(passed(memory), passed(n)) for n in others}
+    speaking = [n for n in others if counts(memory, n, hood.lines)]
     told = [(n, e) for n in speaking if (e := witnessed(memory, n, said[n.id], now, _by(hood, n))) is not None]
     new = heard(told, hood.lines, with_history)
     all_ = [e for e in (*with_history, *new) if e.kind in _WITNESSING]

@@ -10,7 +10,7 @@ from kb.ports import Criteria
 from kb.vouching import with_vouchers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kb.history import EvidenceEvent
     from kb.memories import Memories
@@ -42,7 +42,12 @@ class Neighbourhood:
 
 
 def neighbourhoods(
-    memories: Memories, looked: Sequence[Memory], now: Instant, *, gate: tuple[GateClause, ...] | None = None
+    memories: Memories,
+    looked: Sequence[Memory],
+    now: Instant,
+    *,
+    gate: tuple[GateClause, ...] | None = None,
+    only: Callable[[Memory], bool] | None = None,
 ) -> Iterator[Neighbourhood]:
     """Yield the neighbourhoods of memories, some at a time, in the order given.
 
@@ -51,6 +56,7 @@ def neighbourhoods(
         looked: whose neighbours are wanted, of one tenant; one without a stored vector has none.
         now: the instant of the search.
         gate: only neighbours that pass it; None: all active ones.
+        only: of the nearest, those for which it holds; None: all. Of the others nothing more is read.
 
     Raises:
         IndexUnavailable: the index cannot be searched.
@@ -70,22 +76,27 @@ def neighbourhoods(
             for m in part
             if m.embed_hash in vectors
         }
-        yield _read(memories, part, near)
+        yield _read(memories, part, near, only)
 
 
 def _criteria(memory: Memory, gate: tuple[GateClause, ...] | None) -> Criteria:
     return Criteria(tenant=memory.tenant, scope=memory.scope, standings=(Standing.ACTIVE,), gate=gate, kinds=_EVIDENT)
 
 
-def _read(memories: Memories, part: Sequence[Memory], near: Mapping[MemoryId, Sequence[MemoryId]]) -> Neighbourhood:
+def _read(
+    memories: Memories,
+    part: Sequence[Memory],
+    near: Mapping[MemoryId, Sequence[MemoryId]],
+    only: Callable[[Memory], bool] | None,
+) -> Neighbourhood:
     """Return what the ledger says: the index may lag behind it."""
     with memories.ledger.read() as tx:
         found = tx.memories.get({id_ for ids in near.values() for id_ in ids})
-        pairs = tuple(
-            (m, tuple(n for id_ in near.get(m.id, ()) if (n := found.get(id_)) and _is_other(m, n))[:NEAREST])
-            for m in part
-        )
-        involved = sorted({m.id for m, others in pairs if others} | {n.id for _, others in pairs for n in others})
+        nearest = {
+            m.id: [n for id_ in near.get(m.id, ()) if (n := found.get(id_)) and _is_other(m, n)][:NEAREST] for m in part
+        }
+        pairs = tuple((m, tuple(n for n in nearest[m.id] if only is None or only(n))) for m in part)
+        involved = sorted({m.id for m, _ in pairs} | {n.id for _, others in pairs for n in others})
         history = {id_: tx.evidence.of_memory(id_) for id_ in involved}
         those = {m.id: m for one, others in pairs for m in (one, *others)}
         return Neighbourhood(

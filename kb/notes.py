@@ -90,6 +90,8 @@ def _line(tx: LedgerTx, note: Memory, parents: Sequence[str]) -> tuple[list[str]
 def _above(tx: LedgerTx, tenant: str, parent: str) -> set[str]:
     """Return a parent and all that it was made from; an answer rests on what it cites, whoever wrote it."""
     memory = tx.memories.get([MemoryId(parent)]).get(MemoryId(parent))
+    if memory is not None and memory.standing is Standing.STAGED:
+        memory = None  # its document's version may never be switched in
     answer = None if memory is not None else tx.answers.get(AnswerId(parent), tenant)
     if (memory is None and answer is None) or (memory is not None and memory.tenant != tenant):
         hint = "`kb search --json` names memories, `kb ask --json` its answer"

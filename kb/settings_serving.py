@@ -34,4 +34,7 @@ class ServeSettings(BaseModel):
     metrics_key: bool = Field(default=False, description="whether /metrics asks for a key, too")
     console: bool = Field(default=True, description="whether the review console is served at /console")
     mcp: bool = Field(default=True, description="whether MCP is served at /mcp")
+    session_secret: SecretStr | None = Field(
+        default=None, description="signs logins; several servers share it. Unset: each its own, gone when it ends"
+    )
     session_hours: float = Field(default=12.0, gt=0, le=720, description="how long a login of the console lasts")

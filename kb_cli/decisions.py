@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from governance.objects import decided_object
 from kb_cli import render
+from kb_cli.acting import RoleOption, actor_of
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
-    from governance.actor import Actor
     from governance.policy import Policy
     from governance.review import Decided
     from kb.memories import Memories
     from kb.sweeps import SweepJob
-
-ROLE_VARIABLE = "KB_ROLE"
-
-
-class RoleOption(StrEnum):
-    """What kind of actor decides."""
-
-    PERSON = "person"
-    AGENT = "agent"
-
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Memories' ids.")]
 By = Annotated[str | None, typer.Option("--by", help="Who decides; default: the user who runs the command.")]
@@ -141,34 +129,6 @@ def _decide(
         render.tell(*(f"refused: {id_}: {why}" for id_, why in decided.refused.items()), *notes)
     if decided.refused:
         raise typer.Exit(_code(decided))
-
-
-def actor_of(by: str | None, role: RoleOption = RoleOption.PERSON) -> Actor:
-    """Return who runs this command. Where KB_ROLE=agent is set, as it should be for an agent's shell, it is an agent.
-
-    Raises:
-        InputError: the name is empty or too long.
-    """
-    from governance.actor import Actor, Role
-
-    is_agent = os.environ.get(ROLE_VARIABLE, "").strip().lower() == Role.AGENT.value
-    return Actor(name=by or user_name(), role=Role.AGENT if is_agent else Role(role.value))
-
-
-def acting(by: str | None, what: str) -> Actor:
-    """Return who runs this command, who must be a person.
-
-    Raises:
-        Refused: it is an agent.
-    """
-    from governance.actor import vouching
-
-    return vouching(actor_of(by), what)
-
-
-def user_name() -> str:
-    """Return who runs this command, as far as the machine knows."""
-    return os.environ.get("KB_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "cli"
 
 
 def _lines(memories: Memories, job: SweepJob, decided: Decided) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
-from kb_cli.decisions import As, By, Reason, RoleOption, actor_of
+from kb_cli.acting import RoleOption, acting
+from kb_cli.decisions import As, By, Reason
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def forget(
     if plan:
         _show_plan(settings, wanted, as_json=as_json)
         return
-    erased = _erased(settings, wanted, actor_of(by, role), reason, yes=yes, as_json=as_json)
+    erased = _erased(settings, wanted, acting(by, "erase", role), reason, yes=yes, as_json=as_json)
     if as_json:
         render.emit_json(erased.as_json())
     else:
@@ -88,9 +89,7 @@ def _show_plan(settings: object, wanted: Wanted, *, as_json: bool) -> None:
         render.say(*reach_lines(reach), "", "nothing was changed; --yes erases it")
 
 
-def _erased(
-    settings: object, wanted: Wanted, actor: Actor, reason: str, *, yes: bool, as_json: bool
-) -> Erased:
+def _erased(settings: object, wanted: Wanted, actor: Actor, reason: str, *, yes: bool, as_json: bool) -> Erased:
     from governance.policy import policy_of
     from jobs.erasure import forget as forgotten
     from kb.settings import Settings

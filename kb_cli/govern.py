@@ -12,7 +12,8 @@ import typer
 from governance.objects import journal_of, sweep_json, sweep_of
 from kb.sweeps import SweepJob
 from kb_cli import render
-from kb_cli.decisions import By, Reason, acting
+from kb_cli.acting import acting
+from kb_cli.decisions import By, Reason
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 from kb_cli.sweeps import history_lines, plan_lines, show
 

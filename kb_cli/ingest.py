@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import acting
 from kb_cli.session import AsJson, Tenant, loaded, opened, settings_of, switch_on
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def ingest(
     from kb.model import SourceClass
     from kb_cli.values import pairs
 
+    if (verified or trust is TrustOption.CURATED) and not plan:
+        acting(None, "vouch for what it ingests as")
     said = Said(
         source_name=source_name,
         trust=SourceClass(trust.value) if trust else None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import acting
 from kb_cli.session import AsJson, clock, settings_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def run(
     from kb.errors import InputError
     from kb_cli.daemon import opener
 
+    if not dry_run:
+        acting(None, f"run {job.value} on")
     if slot and (dry_run or tenant is not None):
         raise InputError("a slot is of a whole job: leave --dry-run and --tenant out")
     settings = settings_of()

@@ -9,6 +9,7 @@ import typer
 
 from kb.objects import memory_object
 from kb_cli import render
+from kb_cli.acting import is_agent
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def add(
     note = Note(
         text=from_stdin() if text == "-" else text,
         tenant=settings.tenant,
-        by=SourceClass(by.value),
+        by=SourceClass.AGENT if is_agent() else SourceClass(by.value),
         source=source,
         title=title,
         scope=Scope(agent=agent, user=user, conversation=conversation),

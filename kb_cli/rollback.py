@@ -50,12 +50,12 @@ def rollback(
     from governance.policy import policy_of
     from governance.rollback import carried_out, surveyed
     from governance.selection import Selection
-    from kb_cli.decisions import acting
+    from kb_cli.acting import acting, actor_of
     from kb_cli.session import clock
     from kb_cli.values import instant, readable
 
     readable(source, document, batch, since, *(memory or []), reason, by or "")
-    actor = by if plan else acting(by, "roll back").name  # anybody may look
+    actor = actor_of(by) if plan else acting(by, "roll back")  # anybody may look
     wanted = Selection(
         source=source,
         document=document,
@@ -70,7 +70,7 @@ def rollback(
         sweeps: list[Sweep] = []
         if not plan and radius.plan.actions:
             _consent(radius, yes=yes, as_json=as_json)
-            sweeps = carried_out(memories, wanted, radius, policy=policy, actor=actor, reason=reason)
+            sweeps = carried_out(memories, wanted, radius, policy=policy, actor=actor.name, reason=reason)
     if as_json:
         render.emit_json(rolled_back_object(radius, sweeps, is_plan=plan))
     else:

@@ -89,11 +89,13 @@ async def open_parts(settings: Settings, clock: Clock | None) -> AsyncIterator[t
     from kb.memories import open_memories  # noqa: PLC0415
 
     await asyncio.to_thread(_loaded)
+    from kb.search import SearchRequest  # noqa: PLC0415 - loaded by now
+
     async with AsyncExitStack() as stack:
         store = open_memories(settings, clock or SystemClock())
         memories = await asyncio.to_thread(store.__enter__)
         stack.push_async_callback(asyncio.to_thread, store.__exit__, None, None, None)
-        await asyncio.to_thread(memories.embedder.queries, ["warm"])
+        await asyncio.to_thread(memories.search, SearchRequest(question="warm", tenant=settings.tenant, k=1))
         building = build_runtime(settings, memories, clock=clock, threads=settings.serve.threads, is_warm=True)
         yield memories, await stack.enter_async_context(building)
 

@@ -99,7 +99,8 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         ConfigError: the address cannot be had.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    place = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named, else the loop does not see that small writes must not wait for one another.
+    place = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with contextlib.closing(place):
         try:
             place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

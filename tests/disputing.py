@@ -99,6 +99,20 @@ def derive(store: Memories, child: Memory, *parents: str) -> None:
         )
 
 
+def cite(store: Memories, *memories: Memory, times: int = 1) -> None:
+    """Count memories as cited by so many answers."""
+    with store.ledger.write() as tx:
+        for _ in range(times):
+            tx.utility.bump(cited=[m.id for m in memories], now=T0)
+
+
+def search_for(store: Memories, query: str, *pages: Memory) -> None:
+    """Record that one search has found these pages."""
+    with store.ledger.write() as tx:
+        parent = f"search://fake/{query}"
+        tx.lineage.add([Edge(tenant="default", parent=parent, child=p.id, kind=EdgeKind.FOUND, at=T0) for p in pages])
+
+
 def recheck(store: Memories, *, by: Policy | None = None, **options: Any) -> Sweep:
     """Plan a recheck and apply it."""
     own = by or policy()

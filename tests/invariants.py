@@ -15,12 +15,11 @@ from kb.rebuild import reconcile
 from kb.sweeps import ActionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kb.memories import Memories
     from kb.model import Memory
 
 Row = Any
+Tables = dict[str, list[Any]]
 
 
 def broken(store: Memories) -> list[str]:
@@ -33,7 +32,7 @@ def broken(store: Memories) -> list[str]:
         texts = [m.text for m in stored.values()]
         bars = barred_texts(tx, "default", texts)
     with store.ledger.engines.reads.connect() as connection:
-        tables = {t.name: list(connection.execute(sa.select(t))) for t in _TABLES}
+        tables: Tables = {t.name: list(connection.execute(sa.select(t))) for t in _TABLES}
     found += _journal(tables)
     found += _images(tables, stored)
     found += _documents(tables, stored)
@@ -52,7 +51,7 @@ _TABLES = (
 )  # fmt: skip
 
 
-def _journal(tables: dict[str, Sequence[Row]]) -> list[str]:
+def _journal(tables: Tables) -> list[str]:
     found = [f"sweep {s.id} ({s.job}) still runs" for s in tables["sweeps"] if s.status == "running"]
     found += [f"{a.sweep_id}/{a.seq} was never applied" for a in tables["actions"] if a.applied_at is None]
     for sweep in tables["sweeps"]:
@@ -65,7 +64,7 @@ def _journal(tables: dict[str, Sequence[Row]]) -> list[str]:
     return found
 
 
-def _images(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+def _images(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
     found = []
     steps: dict[str, list[tuple[int, int]]] = {}
     skipped = {(a.sweep_id, a.seq) for a in tables["actions"] if a.skipped}
@@ -85,7 +84,7 @@ def _images(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list
     return found
 
 
-def _documents(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+def _documents(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
     live = [d for d in tables["documents"] if d.deleted_at is None]
     collected, listed = _collected(tables), {id_ for d in live for id_ in d.memory_ids}
     found = [f"a live document lists {id_}, which is gone" for id_ in listed - collected if id_ not in stored]
@@ -98,12 +97,12 @@ def _documents(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> l
     return found
 
 
-def _collected(tables: dict[str, Sequence[Row]]) -> set[str]:
+def _collected(tables: Tables) -> set[str]:
     kind, why = ActionKind.ERASE.value, "restore_window_ended"
     return {a.memory_id for a in tables["actions"] if a.kind == kind and a.reason == why and not a.skipped}
 
 
-def _orphans(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+def _orphans(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
     given = {a.id for a in tables["answers"]}
     there = {*stored, *given, *_collected(tables)}
     found = [
@@ -123,7 +122,7 @@ def _orphans(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> lis
     return found
 
 
-def _conflicts(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+def _conflicts(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
     rows = tables["contradictions"]
     found = [f"a contradiction names {i}, which is gone" for c in rows for i in (c.one, c.other) if i not in stored]
     sides = {id_ for c in rows if c.settled_at is None for id_ in (c.one, c.other)}
@@ -135,7 +134,7 @@ def _conflicts(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> l
     return found
 
 
-def _standings(tables: dict[str, Sequence[Row]], stored: dict[Any, Memory]) -> list[str]:
+def _standings(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
     found = []
     retired = {a.memory_id for a in tables["actions"] if a.kind == "retire" and not a.skipped}
     for memory in stored.values():

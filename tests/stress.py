@@ -19,11 +19,13 @@ from governance.erase import Wanted
 from governance.review import decide
 from governance.rollback import carried_out, surveyed
 from governance.selection import Selection
+from governance.sweep import resume
 from governance.undo import undo
 from jobs.command import run_at_once
 from jobs.context import JobContext
 from jobs.erasure import forget
 from jobs.names import JobName
+from jobs.vectors import mend
 from kb.errors import IndexUnavailable, InputError, Locked, Refused
 from kb.memories import Note
 from kb.model import Kind, MemoryId, SourceClass
@@ -114,8 +116,8 @@ class World:
 
     home: Path
     url: str | None
-    clock: SharedClock = field(default_factory=SharedClock)
-    server: SharedServer = field(default_factory=SharedServer)
+    clock: Any = field(default_factory=SharedClock)
+    server: Any = field(default_factory=SharedServer)
     done: Counter[str] = field(default_factory=Counter)
     told: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
@@ -205,7 +207,7 @@ class Worker(threading.Thread):
 
         async def story() -> None:
             script = by_words({f"{bridge} bridge": 0.9 if self._numbers.random() < 0.7 else 0.4})
-            parts = {"evaluator": FakeEvaluator(script), "search": FakeSearch(pages, is_paid=False)}
+            parts: dict[str, Any] = {"evaluator": FakeEvaluator(script), "search": FakeSearch(pages, is_paid=False)}
             async with open_runtime(memories, self._world.home / f"spool-{self._seed}", **parts) as runtime:
                 question = f"How many tons does the {bridge} bridge carry on a dry day?"
                 await runtime.ask(AskRequest(question=question, tenant="default", approve="always"))
@@ -329,3 +331,12 @@ def worked(world: World, *, seed: int, workers: int, steps: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def settled(world: World) -> None:
+    """Let what was interrupted be gone on with, files be as their folders, and nothing wait for anything."""
+    with world.opened() as memories:
+        resume(memories, "default", policy())
+        for root in ROOTS:
+            sync(memories, world.folder(root), allow_mass_delete=True)
+        mend(memories)

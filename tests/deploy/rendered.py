@@ -129,7 +129,7 @@ def dockerfile() -> tuple[tuple[str, str], ...]:
 
 def command_lines() -> Iterator[tuple[str, list[str]]]:
     """Yield every command line of `kb` that a manifest runs, or tells a person to run."""
-    yield from ((where, list(container["args"])) for where, _, container in pods())
+    yield from ((where, list(container["args"])) for where, _, container in pods() if "args" in container)
     for name, service in compose()["services"].items():
         if service["image"].startswith("kb:"):
             yield f"compose: {name}", list(service["command"])

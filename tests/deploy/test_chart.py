@@ -95,7 +95,7 @@ def test_the_ingress_host_is_a_host_that_the_server_answers_to() -> None:
 
 def test_a_changed_setting_rolls_the_pods() -> None:
     def checksum(**values: Any) -> str:
-        (serve,) = [t for t in helmed(**values) if t["kind"] == "Deployment"]
+        (serve,) = [t for t in helmed(**values) if t["metadata"]["name"] == "kb-serve" and t["kind"] == "Deployment"]
         return str(serve["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
 
     assert checksum() == checksum()
@@ -137,5 +137,5 @@ def test_the_versions_agree() -> None:
 
 def test_the_notes_name_what_is_there() -> None:
     notes = helm_texts()["kb/templates/NOTES.txt"]
-    assert "deploy/kb-serve" in notes
+    assert "deployment/kb-shell" in notes
     assert "kb-secrets" in notes

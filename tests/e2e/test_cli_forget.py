@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -48,6 +48,7 @@ def test_a_secret_is_erased_with_consent_and_for_good(kb: Shell) -> None:
     refused = kb.run(*named, "--erase")
     assert (refused.code, "1 rest on it and go" in refused.out, "--yes" in refused.err) == (5, True, True)
     assert kb.json(*named, "--erase", "--yes", "--role", "agent", code=5)["error"]["message"].startswith("agent")
+    assert kb.json(*named, "--erase", "--yes", code=5, KB_ROLE="agent")["error"]["message"].startswith("agent")
     assert places(kb)
 
     done = kb.json(*named, "--erase", "--yes", "--by", "ada", "--reason", "request 17")
@@ -70,3 +71,32 @@ def test_a_source_or_ids_must_be_named_and_known(kb: Shell) -> None:
     assert kb.run("memory", "forget", "0" * 32, "--source", "docs", "--erase").code == 2
     assert kb.run("memory", "forget", "0" * 32, "--erase", "--yes").code == 2
     assert kb.run("memory", "forget", "--source", "nowhere", "--erase", "--yes").code == 2
+
+
+def test_no_log_says_what_a_memory_says_whatever_is_done_with_it(kb: Shell) -> None:
+    secret, also = "periwinkle-badger-nine", "碧螺春四百零九"
+    text = f"The Orchid cellar opens with the phrase {secret} every Monday. 兰花地窖的口令是{also}号。"
+    other = f"The Orchid cellar opens with the phrase {secret} every Friday. 兰花地窖的口令是{also}号。"
+    write(kb.home / "cellar", cellar_md=f"# Cellar\n\n{text}\n")
+    logs: list[str] = []
+
+    def told(*arguments: str) -> dict[str, Any]:
+        done = kb.run("--log-level", "debug", *arguments, "--json")
+        assert done.code == 0, done.err
+        logs.append(done.err)
+        return done.lines[0]
+
+    told("ingest", "cellar")
+    answer = told("ask", "With which phrase does the Orchid cellar open?")
+    assert secret in str(answer)
+    note = told("memory", "add", other)
+    told("feedback", answer["answer_id"], "--bad")
+    told("govern", "run", "recheck")
+    told("memory", "reject", note["id"], "--by", "ada", "--reason", "it is Monday")
+    told("rollback", "--source", "cellar", "--yes")
+    told("ingest", "cellar")
+    (hit, *_) = [m for m in told("memory", "list", "--limit", "100")["memories"] if m["kind"] == "document"]
+    told("memory", "forget", hit["id"], note["id"], "--erase", "--yes", "--with-derived", "--with-copies")
+    assert any('"event"' in log for log in logs), "it is logged what is done"
+    said = [line for log in logs for line in log.splitlines() for w in (secret, also) if w in line]
+    assert said == []

@@ -54,7 +54,9 @@ def test_a_rollback_is_looked_at_refused_done_and_undone(kb: Shell, poisoned: di
     assert refused.code == 5
     assert "--yes" in refused.err
     assert kb.json(*named, code=5)["error"]["type"] == "Refused"
-    assert found(kb, POISON), "neither the plan nor the refusal changed anything"
+    assert kb.json(*named, "--yes", code=5, KB_ROLE="agent")["error"]["message"].startswith("agent")
+    assert kb.json(*named, "--plan", KB_ROLE="agent")["counts"] == plan["counts"], "an agent may look"
+    assert found(kb, POISON), "neither the plan nor the refusals changed anything"
 
     done = kb.json(*named, "--yes", "--reason", "the build server was compromised")
     assert done["sweep_id"]

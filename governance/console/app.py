@@ -1,0 +1,143 @@
+"""The application: its pages, logins, and what every answer carries."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+from starlette.staticfiles import StaticFiles
+
+from governance.console.pages import answers, doors, memories, overview, queue, rollback, sources, sweeps
+from governance.console.sessions import signer_of
+from governance.console.showing import HERE, page
+from governance.console.visitor import LoginNeeded, NotAllowed
+from kb.errors import (
+    DependencyError,
+    InputError,
+    KbError,
+    Locked,
+    Refused,
+    UnknownAnswer,
+    UnknownMemory,
+    UnknownSweep,
+)
+
+if TYPE_CHECKING:
+    from fastapi import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from governance.console.parts import Getter, Known
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_STATUS: tuple[tuple[type[KbError], HTTPStatus], ...] = (  # first match wins: narrow before wide
+    (NotAllowed, HTTPStatus.FORBIDDEN),
+    (UnknownMemory, HTTPStatus.NOT_FOUND),
+    (UnknownAnswer, HTTPStatus.NOT_FOUND),
+    (UnknownSweep, HTTPStatus.NOT_FOUND),
+    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (Refused, HTTPStatus.CONFLICT),
+    (Locked, HTTPStatus.CONFLICT),
+    (DependencyError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+def console_app(service: Getter, *, known: Known) -> FastAPI:
+    """Return the console, to be mounted.
+
+    Args:
+        service: returns the server's parts; called with each request.
+        known: returns whom a key's text stands for, None when it opens nothing.
+    """
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.parts = service
+    app.state.known = known
+    app.state.signer = None
+    app.add_middleware(_Sealed)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    for module in (doors, overview, queue, memories, sweeps, rollback, sources, answers):
+        app.include_router(module.router)
+    app.add_exception_handler(LoginNeeded, _to_login)
+    app.add_exception_handler(KbError, _told)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _absent)
+    return app
+
+
+class _Sealed:
+    """Gives every answer its headers, and the console who signs its sessions, once the settings can be read."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope["app"].state
+        if state.signer is None:
+            serve = state.parts().settings.serve
+            secret = serve.session_secret
+            state.signer = signer_of(None if secret is None else secret.get_secret_value(), serve.session_hours)
+
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in HEADERS}
+                kept = [pair for pair in message["headers"] if pair[0].lower() not in own]
+                message = {**message, "headers": [*kept, *HEADERS]}
+            await send(message)
+
+        await self._app(scope, receive, sealed)
+
+
+async def _to_login(request: Request, _: Exception) -> Response:
+    home = request.scope.get("root_path", "")
+    return RedirectResponse(f"{home}/login", HTTPStatus.SEE_OTHER)
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    assert isinstance(error, KbError)
+    status = next((s for kind, s in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    moved = getattr(error, "moved", ())
+    return page(
+        request,
+        "error.html",
+        None,
+        status=status,
+        said=str(error),
+        hint=error.hint,
+        moved=list(moved),
+        code=int(status),
+    )
+
+
+async def _malformed(request: Request, _: Exception) -> Response:
+    said = "what was sent is not what the page asks for"
+    return page(request, "error.html", None, status=422, said=said, hint="", moved=[], code=422)
+
+
+async def _absent(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return page(
+        request,
+        "error.html",
+        None,
+        status=error.status_code,
+        said=error.detail,
+        hint="",
+        moved=[],
+        code=error.status_code,
+    )

@@ -1,0 +1,84 @@
+"""Logins: a signed cookie that names a key and when it was given; the key itself is looked up with every request.
+
+The cookie is worth nothing once its key is revoked or expired, or its time is over. Every form carries a token that is
+made from the same cookie, so that no other site's form is taken for one of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kb.model import Instant
+
+HOUR_MS = 3_600_000
+PARTS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One login.
+
+    Args:
+        key_id: of the key that it was made with; "" where no key is asked for.
+        since: when.
+        nonce: 128 random bits, hexadecimal.
+    """
+
+    key_id: str
+    since: Instant
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """Signs sessions; what another secret signed is nothing.
+
+    Args:
+        secret: shared by the servers of one name, else each server's own, and then gone with it.
+        hours: how long a login lasts.
+    """
+
+    secret: bytes
+    hours: float
+
+    def begun(self, key_id: str, now: Instant) -> tuple[Session, str]:
+        """Return a new session and its cookie."""
+        session = Session(key_id=key_id, since=now, nonce=secrets.token_hex(16))
+        return session, ".".join((*_fields(session), self._mac("session", session)))
+
+    def session(self, cookie: str, now: Instant) -> Session | None:
+        """Return the session of a cookie; None when it is forged, malformed or over."""
+        parts = cookie.split(".")
+        if len(parts) != PARTS or not parts[1].isascii() or not parts[1].isdigit() or len(parts[1]) > PARTS * PARTS:
+            return None
+        session = Session(key_id=parts[0], since=int(parts[1]), nonce=parts[2])
+        is_ours = hmac.compare_digest(self._mac("session", session).encode(), parts[3].encode())
+        is_over = not 0 <= now - session.since < self.hours * HOUR_MS
+        return session if is_ours and not is_over else None
+
+    def token(self, session: Session) -> str:
+        """Return what a form of this session must carry."""
+        return self._mac("form", session)
+
+    def is_token(self, session: Session, given: str) -> bool:
+        """Return whether a form is this session's."""
+        return hmac.compare_digest(self.token(session).encode(), given.encode())
+
+    def _mac(self, use: str, session: Session) -> str:
+        said = "|".join((use, *_fields(session))).encode()
+        return hmac.new(self.secret, said, hashlib.sha256).hexdigest()
+
+
+def signer_of(secret: str | None, hours: float) -> Signer:
+    """Return a signer with the configured secret, or with one of its own."""
+    own = secrets.token_bytes(32) if secret is None else hashlib.sha256(secret.encode()).digest()
+    return Signer(secret=own, hours=hours)
+
+
+def _fields(session: Session) -> tuple[str, str, str]:
+    return (session.key_id, str(session.since), session.nonce)

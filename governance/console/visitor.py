@@ -1,0 +1,139 @@
+"""Who looks at the console, and what they may do; asked of every page."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Form, Request
+
+from governance.actor import Actor, Role
+from governance.console.sessions import Session
+from kb.errors import Refused
+from kb.keys import Holder, KeyScope, Principal, principal_of
+
+if TYPE_CHECKING:
+    from governance.console.parts import Parts
+    from governance.console.sessions import Signer
+    from kb.memories import Memories
+
+COOKIE = "kb_session"
+LANGUAGE = "kb_language"
+LANGUAGES = ("en", "zh")
+LOCAL = "local"
+NOBODY = Session(key_id="", since=0, nonce="open")  # the one session of a console without logins
+
+
+class LoginNeeded(Exception):  # noqa: N818 - no error: the way to the login page
+    """Nobody is logged in."""
+
+
+class NotAllowed(Refused):
+    """The key may not do this, or the form was not this session's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Who looks.
+
+    Args:
+        principal: whom the key stands for.
+        token: that this session's forms carry.
+        language: en or zh.
+    """
+
+    principal: Principal
+    token: str
+    language: str
+
+    @property
+    def tenant(self) -> str:
+        """Whose memories are shown."""
+        return self.principal.tenant
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether they may change anything: a person whose key may govern."""
+        return self.principal.may(KeyScope.GOVERN) and self.principal.holder is Holder.PERSON
+
+    @property
+    def actor(self) -> Actor:
+        """Who stands in the journal."""
+        role = Role.AGENT if self.principal.holder is Holder.AGENT else Role.PERSON
+        return Actor(name=self.principal.name, role=role)
+
+
+def parts_of(request: Request) -> Parts:
+    """Return the parts of the server."""
+    found: Parts = request.app.state.parts()
+    return found
+
+
+def language_of(request: Request) -> str:
+    """Return the language asked for: by choice, else by the browser's; English where it has neither."""
+    chosen = request.cookies.get(LANGUAGE, "")
+    if chosen in LANGUAGES:
+        return chosen
+    first = request.headers.get("accept-language", "").split(",")[0].strip().lower()
+    return "zh" if first.startswith("zh") else "en"
+
+
+async def visitor(request: Request) -> Visitor:
+    """Return who looks.
+
+    Raises:
+        LoginNeeded: nobody is logged in.
+        NotAllowed: the key may not even read.
+    """
+    parts, signer = parts_of(request), signer_in(request)
+    if parts.is_open:
+        principal = Principal(
+            key_id="", name=LOCAL, tenant=parts.settings.tenant, scopes=frozenset(KeyScope), holder=Holder.PERSON
+        )
+        return Visitor(principal=principal, token=signer.token(NOBODY), language=language_of(request))
+    session = signer.session(request.cookies.get(COOKIE, ""), parts.clock.now())
+    if session is None:
+        raise LoginNeeded
+    found = await parts.threads.call(_principal, parts.memories, session.key_id)
+    if found is None:
+        raise LoginNeeded
+    if not found.may(KeyScope.QUERY) and not found.may(KeyScope.GOVERN):
+        raise NotAllowed(f"the key {found.name!r} may neither query nor govern")
+    return Visitor(principal=found, token=signer.token(session), language=language_of(request))
+
+
+def signer_in(request: Request) -> Signer:
+    """Return who signs this console's sessions."""
+    found: Signer = request.app.state.signer
+    return found
+
+
+async def decider(
+    request: Request, who: Annotated[Visitor, Depends(visitor)], csrf: Annotated[str, Form()] = ""
+) -> Visitor:
+    """Return who decides: the form is this session's, came from this site, and the key may govern.
+
+    Raises:
+        NotAllowed: one of these does not hold.
+    """
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise NotAllowed("the form was sent from another site")
+    if not hmac.compare_digest(csrf.encode("utf-8", "replace"), who.token.encode()):
+        raise NotAllowed("the form is not of this session", hint="load the page again and repeat it")
+    if not who.may_decide:
+        raise NotAllowed(f"the key {who.principal.name!r} may look, not decide: it lacks the scope govern")
+    return who
+
+
+def _principal(memories: Memories, key_id: str) -> Principal | None:
+    with memories.ledger.read() as tx:
+        key = tx.keys.get(key_id)
+    now = memories.clock.now()
+    if key is None or key.revoked_at is not None or (key.expires_at is not None and now >= key.expires_at):
+        return None
+    return principal_of(key)
+
+
+Looks = Annotated[Visitor, Depends(visitor)]
+Decides = Annotated[Visitor, Depends(decider)]

@@ -1,0 +1,206 @@
+"""A real Prometheus scrapes the process after a load of every kind, and every query of every dashboard finds data.
+
+Milvus Lite has no page of metrics, and no Milvus server runs here: its panels are asked of a page in the form that the
+server's own source gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from crag_runtime.result import AskRequest
+from crag_runtime.wiring import build_runtime
+from jobs.agenda import rules_of
+from jobs.context import JobContext
+from jobs.names import JobName
+from jobs.registry import run
+from jobs.slots import Slots
+from kb import telemetry
+from kb.ledger.slots import DaemonBeat
+from kb.memories import Note, open_memories
+from kb.settings import Settings
+from kb.trust import DAY_MS
+from kb.vitals import watching
+from tests.chatting import Teller
+from tests.dashboards import DASHBOARDS, MILVUS, RULES, program, queries
+from tests.stores import FakeClock, sync, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kb.memories import Memories
+    from tests.fakes.chat_server import ChatServer
+
+QUESTION = "How many tons does the Anping bridge carry?"
+PATIENCE_S = 60.0
+
+
+class _Pages(BaseHTTPRequestHandler):
+    """What is scraped: the process itself, and a page in Milvus's form."""
+
+    def do_GET(self) -> None:
+        body, kind = telemetry.prometheus_text() if self.path == "/metrics" else (_milvus(), "text/plain")
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing to say."""
+
+
+def _milvus() -> bytes:
+    at = int(time.time())
+    lines = []
+    for name, labels in MILVUS.items():
+        given = ",".join(f'{label}="{"+Inf" if label == "le" else label}"' for label in labels)
+        lines.append(f"{name}{{{given}}} {at}")
+        if "le" in labels:
+            lines.append(f"{name}{{{given.replace('+Inf', '8')}}} {at}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+@contextmanager
+def pages() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def prometheus(target: str, home: Path) -> Iterator[str]:
+    """Run a real one, with the rules of deploy/, on a port of its own; give its address."""
+    found = program("prometheus")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    jobs = [
+        {"job_name": name, "metrics_path": path, "static_configs": [{"targets": [target]}]}
+        for name, path in (("kb-serve", "/metrics"), ("milvus", "/milvus"))
+    ]
+    settings = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(RULES)]}
+    (home / "prometheus.yml").write_text(json.dumps({**settings, "scrape_configs": jobs}))
+    command = [
+        found,
+        f"--config.file={home / 'prometheus.yml'}",
+        f"--storage.tsdb.path={home / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=error",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answer_of(base: str, query: str) -> list[Any]:
+    """Return what Prometheus finds now; nothing while it starts."""
+    asked = {"query": query.replace("$__rate_interval", "1m")}
+    try:
+        found: list[Any] = httpx.get(f"{base}/api/v1/query", params=asked).json()["data"]["result"]
+    except httpx.TransportError:
+        return []
+    return found
+
+
+def unanswered(base: str, wanted: set[str]) -> set[str]:
+    """Return the queries that still find nothing, waiting for the scrapes that a rate needs."""
+    deadline, left = time.monotonic() + PATIENCE_S, set(wanted)
+    while left and time.monotonic() < deadline:
+        left = {query for query in left if not answer_of(base, query)}
+        if left:
+            time.sleep(0.5)  # until the next scrape: nothing can be awaited there
+    return left
+
+
+def load(memories: Memories, settings: Settings, folder: Path) -> None:
+    """Do a little of everything: ingest, ask with a model, sweep on schedule, beat."""
+    clock = memories.clock
+    assert isinstance(clock, FakeClock)
+    for n in range(3):
+        memories.add_note(Note(text=f"Note {n} of many, soon faded.", tenant="default"))
+    clock.advance(100 * DAY_MS)
+    write(folder, a_md="# A\n\nThe Anping bridge carries 40 tons on a dry day.\n")
+    sync(memories, folder)
+
+    async def story() -> None:
+        async with build_runtime(settings, memories) as runtime:
+            for _ in range(2):
+                await runtime.ask(AskRequest(question=QUESTION, tenant="default", approve="never"))
+
+    asyncio.run(story())
+
+    @contextmanager
+    def opened() -> Iterator[Memories]:
+        yield memories
+
+    def work(job: JobName, _stop: object) -> Any:
+        return run(job, JobContext(settings=settings, open_memories=opened, clock=clock, allow_mass=True))
+
+    ledger = memories.ledger
+    slots = Slots(ledger, clock, rules=rules_of(settings.jobs), holder="test", work=work, is_stopped=lambda: False)
+    assert slots.run_slot(JobName.PRUNE, clock.now()) is not None
+    with ledger.write() as tx:
+        now = clock.now()
+        tx.slots.beat(
+            DaemonBeat(
+                id="d1", host="h", pid=os.getpid(), version="0", is_leader=True, state="leading",
+                started_at=now, heartbeat_at=now,
+            )
+        )  # fmt: skip
+
+
+@pytest.fixture
+def memories(tmp_path: Path, model_cache: Path) -> Iterator[Memories]:
+    settings = Settings(data_dir=tmp_path / "data", cache_dir=model_cache, index_idle_seconds=5)
+    with open_memories(settings, FakeClock()) as store:
+        yield store
+
+
+def test_every_query_of_every_dashboard_finds_data(
+    memories: Memories, chat_server: ChatServer, folder: Path, tmp_path: Path
+) -> None:
+    program("prometheus")
+    chat_server.respond = Teller(grades={"tons": 0.9})
+    settings = Settings(
+        data_dir=tmp_path / "data",
+        chat={"model": chat_server.model, "base_url": chat_server.url, "api_key": "sk-never-to-be-seen"},
+        ask={"evaluator": "llm"},
+    )
+    telemetry.configure(None, prometheus=True)
+    try:
+        with watching(memories.ledger, settings, memories.clock), pages() as target:
+            load(memories, settings, folder)
+            with prometheus(target, tmp_path) as base:
+                wanted = {query for path in DASHBOARDS for query in queries(path)}
+                assert unanswered(base, wanted) == set()
+                loaded = httpx.get(f"{base}/api/v1/rules").json()["data"]["groups"]
+                health = {rule["name"]: rule["health"] for group in loaded for rule in group["rules"]}
+                assert set(health.values()) == {"ok"}, health
+                (up,) = answer_of(base, "kb_ledger_up")
+                (requests,) = answer_of(base, "crag_requests_total")
+                assert (up["value"][1], requests["value"][1]) == ("1", "2")
+    finally:
+        telemetry.shutdown()
