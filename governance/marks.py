@@ -34,6 +34,19 @@ def mark_action(job: SweepJob, place: Sequence[int | str]) -> Action:
     return Action(memory_id="", kind=ActionKind.LOOK, reason=LOOKED, rev=0, detail=detail)
 
 
+def is_place_alone(actions: Sequence[Action]) -> bool:
+    """Return whether all that came of a look is how far it got: nothing that a sweep would tell or take back."""
+    return bool(actions) and all(a.kind is ActionKind.LOOK and not a.memory_id for a in actions)
+
+
+def keep_places(tx: LedgerTx, tenant: str, actions: Sequence[Action]) -> None:
+    """Keep how far looks got, without a sweep."""
+    for action in actions:
+        job, place = SweepJob(str(action.detail["job"])), place_of(action.detail.get("upto"))
+        if job in JOBS and place is not None:
+            tx.meta.set(key_of(tenant, job), list(place))
+
+
 def place_of(value: Json) -> Place | None:
     """Return a place as it was kept; None for anything else."""
     match value:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -13,12 +16,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from governance.forecast import Forecast, SourceForecast
 
 NAMED = 8  # sources with a colour of their own
 LABEL = 32  # characters of a source's name
+MARK = 6  # hex digits of what stands for characters that no font can show
 CHINESE = (  # families that know Chinese, as systems name them
     "Noto Sans CJK SC",
     "Noto Sans SC",
@@ -34,6 +39,7 @@ CHINESE = (  # families that know Chinese, as systems name them
     "Arial Unicode MS",
     "Droid Sans Fallback",
 )
+OF_CHINESE = re.compile(r"CJK|Source Han|WenQuanYi|WQY|Hei\b|Ming\b|Song\b|Fang|Kai\b|Noto .*\b[ST]C\b")
 NIGHTLY = (  # count, label, colour
     ("leave", "leave the gate", "#d98c3f"),
     ("fall_due", "fall due for review", "#4a7fb5"),
@@ -42,10 +48,10 @@ NIGHTLY = (  # count, label, colour
 )
 
 
-def plotted(forecast: Forecast, to: Path, *, title: str = "") -> None:
-    """Write a forecast as a picture (PNG, 1600 × 1000).
+def plotted(forecast: Forecast, to: Path, *, title: str = "") -> dict[str, str]:
+    """Write a forecast as a picture (PNG, 1600 × 1000) and return the marks in it that stand for words, with these.
 
-    A name that no font of this machine can show is drawn as well as can be, without a complaint.
+    Where no font of this machine can show a part of a name, a mark of plain letters stands in its place.
 
     Args:
         forecast: at least one day.
@@ -55,7 +61,9 @@ def plotted(forecast: Forecast, to: Path, *, title: str = "") -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    with warnings.catch_warnings(), mpl.rc_context({"font.family": _families(), "font.size": 11}):
+    families = _families()
+    writer = Writer(families)
+    with warnings.catch_warnings(), mpl.rc_context({"font.family": families, "font.size": 11}):
         warnings.simplefilter("ignore", UserWarning)  # one for each character that no font knows
         figure = Figure(figsize=(16, 10), dpi=100, layout="constrained")
         FigureCanvasAgg(figure)
@@ -65,12 +73,13 @@ def plotted(forecast: Forecast, to: Path, *, title: str = "") -> None:
         above.stackplot(
             days,
             [[s.passing, *s.above] for s in shown] or [[0] * len(days)],
-            labels=[_label(s.source) for s in shown],
+            labels=[_label(writer.drawable(s.source)) for s in shown],
             colors=[mpl.colormaps["tab10"](i % 10) for i in range(max(1, len(shown)))],
             alpha=0.85,
         )
         above.set_ylabel("memories above the gate")
-        above.set_title(title or f"Forecast for {forecast.tenant} from {_date(forecast.at)}, policy {forecast.policy}")
+        said = title or f"Forecast for {forecast.tenant} from {_date(forecast.at)}, policy {forecast.policy}"
+        above.set_title(writer.drawable(said).replace("$", r"\$"))
         if shown:
             above.legend(loc="upper right", framealpha=0.9)
         width = 0.8 / len(NIGHTLY)
@@ -86,6 +95,35 @@ def plotted(forecast: Forecast, to: Path, *, title: str = "") -> None:
             axes.grid(visible=True, axis="y", alpha=0.3)
             axes.margins(x=0.01)
         figure.savefig(to, format="png")
+    return writer.marks
+
+
+class Writer:
+    """Writes names with what the fonts can show.
+
+    Args:
+        families: names of fonts, in order of preference.
+    """
+
+    def __init__(self, families: Sequence[str]) -> None:
+        self._known: set[int] = set()
+        self.marks: dict[str, str] = {}
+        for family in families:
+            path = font_manager.findfont(family, fallback_to_default=False)
+            self._known.update(font_manager.get_font(path).get_charmap())
+
+    def drawable(self, name: str) -> str:
+        """Return a name in which a mark stands for each run of characters that no font can show."""
+        parts = []
+        for is_known, run in groupby(name, key=lambda c: ord(c) in self._known):
+            part = "".join(run)
+            parts.append(part if is_known else self._marked(part))
+        return "".join(parts)
+
+    def _marked(self, part: str) -> str:
+        mark = f"<{hashlib.sha256(part.encode('utf-8', 'replace')).hexdigest()[:MARK]}>"
+        self.marks[mark] = part
+        return mark
 
 
 def _shown(sources: tuple[SourceForecast, ...]) -> list[SourceForecast]:
@@ -112,7 +150,8 @@ def _label(source: str) -> str:
 
 def _families() -> list[str]:
     known = {font.name for font in font_manager.fontManager.ttflist}
-    return ["DejaVu Sans", *(name for name in CHINESE if name in known)]
+    named = [name for name in CHINESE if name in known]
+    return ["DejaVu Sans", *(named or sorted(name for name in known if OF_CHINESE.search(name))[:1])]
 
 
 def _date(at: int) -> str:

@@ -148,8 +148,13 @@ def _resume(context: JobContext, memories: Memories, tally: Tally, policy: Polic
 
 def _apply(context: JobContext, memories: Memories, tally: Tally, plan: Plan, *, policy: Policy) -> bool:
     """Apply a plan; return whether it was done to its end, and there was something to do."""
-    from governance.sweep import apply  # noqa: PLC0415 - import what is used
+    from governance.marks import is_place_alone, keep_places  # noqa: PLC0415 - import what is used
+    from governance.sweep import apply  # noqa: PLC0415
 
+    if is_place_alone(plan.actions):  # nothing was found: no sweep is made of that
+        with memories.ledger.write() as tx:
+            keep_places(tx, plan.tenant, plan.actions)
+        plan = replace(plan, actions=())
     if not plan.actions:
         tally.planned(plan)  # its notes
         return False

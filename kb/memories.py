@@ -272,13 +272,20 @@ def note_memory(note: Note, policies: Mapping[SourceClass, TrustPolicy], now: In
 
 
 @contextmanager
-def open_memories(settings: Settings, clock: Clock) -> Iterator[Memories]:
-    """Open ledger, index and embedder as the settings say, and close them after. Each connects when first used."""
+def open_memories(settings: Settings, clock: Clock, *, is_following: bool = True) -> Iterator[Memories]:
+    """Open ledger, index and embedder as the settings say, and close them after. Each connects when first used.
+
+    Args:
+        settings: all of them.
+        clock: tells the time.
+        is_following: births follow half-lives that were changed since; False for who only judges whether they should.
+    """
     url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
     ledger = open_ledger(url, data_dir=settings.data_dir)
     try:
         generations = Generations(open_server(settings), ledger)
-        follow_half_lives(ledger, settings.policies, clock.now())
+        if is_following:
+            follow_half_lives(ledger, settings.policies, clock.now())
         with ledger.read() as tx:
             current = generations.current(tx)
         embedder = LazyEmbedder(settings, (current.model, current.dim) if current else None)

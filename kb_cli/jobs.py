@@ -11,6 +11,7 @@ import typer
 from kb_cli import render
 from kb_cli.acting import acting
 from kb_cli.session import AsJson, clock, settings_of
+from kb_cli.sweeps import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +136,8 @@ def _show_done(job: JobName, ran: SlotRun, *, as_json: bool) -> None:
 
 def lines(tally: Tally) -> Iterator[str]:
     """Yield what a run did, for a person."""
-    counts = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in sorted(tally.counts.items()) if n)
+    words = {name: WORDS.get(name, name).replace("_", " ") for name in tally.counts}
+    counts = ", ".join(f"{n} {words[name]}" for name, n in sorted(tally.counts.items()) if n)
     would = " would do" if tally.is_dry else ""
     yield f"{tally.job.value}{would}: {counts or 'nothing'}; {tally.outcome.value}, {tally.seconds:.1f} s"
     for action in tally.actions[:SHOWN]:

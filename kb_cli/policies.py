@@ -59,7 +59,7 @@ def check(policy: PolicyFile = None, tenant: Tenant = None, as_json: AsJson = Fa
     from governance.check import checked
 
     in_force, proposed = policies(policy, tenant)
-    with opened(settings_of(tenant=tenant)) as memories:
+    with opened(settings_of(tenant=tenant), is_following=False) as memories:
         found = checked(memories, proposed, memories.clock.now(), in_force=in_force)
     if as_json:
         render.emit_json({**found.as_json(), "forecast": _forecast_json(found.forecast)})
@@ -82,12 +82,13 @@ def forecast(
     from governance.candidates import foreseen
 
     _, chosen = policies(policy, tenant)
-    with opened(settings_of(tenant=tenant)) as memories:
+    with opened(settings_of(tenant=tenant), is_following=False) as memories:
         (seen,) = foreseen(memories, [chosen], memories.clock.now(), days)
     if plot is not None:
         from governance.plot import plotted
 
-        plotted(seen, plot)
+        marks = plotted(seen, plot)
+        render.tell(*(f"{mark} in the picture is {words}: no font here can show it" for mark, words in marks.items()))
     if as_json:
         render.emit_json(_forecast_json(seen))
     else:

@@ -63,8 +63,7 @@ def rollback(
         memories=tuple(memory or ()),
         since=instant(since, clock().now()) if since else None,
     )
-    settings = settings_of(tenant=tenant)
-    policy = policy_of(settings, settings.tenant)
+    policy = policy_of(settings := settings_of(tenant=tenant), settings.tenant)
     with opened(settings) as memories:
         radius = surveyed(memories, wanted, policy, memories.clock.now())
         sweeps: list[Sweep] = []

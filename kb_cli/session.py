@@ -78,11 +78,11 @@ def set_command(name: str | None) -> None:
 
 
 @contextmanager
-def opened(settings: Settings) -> Iterator[Memories]:
-    """Open the store for one command."""
+def opened(settings: Settings, *, is_following: bool = True) -> Iterator[Memories]:
+    """Open the store for one command; births follow changed half-lives, unless it only judges a policy."""
     from kb.memories import open_memories
 
-    with open_memories(settings, clock()) as memories:
+    with open_memories(settings, clock(), is_following=is_following) as memories:
         yield memories
 
 

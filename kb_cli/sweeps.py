@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from governance.plan import Plan
+    from kb.model import Json
     from kb.sweeps import Action, Journaled, Sweep
 
+WORDS = {"look": "look noted"}  # it is kept that something was looked at, and no memory changes
 SHOWN = 20  # actions that a person sees; a file or --json has them all
 
 
@@ -49,7 +51,7 @@ def history_lines(sweeps: Sequence[Sweep]) -> list[str]:
 
 def counted(counts: Mapping[str, int]) -> str:
     """Return counts in words; "" for nothing."""
-    return ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
+    return ", ".join(f"{n:,} {WORDS.get(kind, kind)}" for kind, n in counts.items() if n)
 
 
 def _head(sweep: Sweep) -> list[str]:
@@ -98,7 +100,22 @@ def _detail(action: Action) -> str:
         case {"said": str(said)}:
             return said
         case _:
-            return ""
+            return _looked(action.detail)
+
+
+def _looked(detail: Mapping[str, Json]) -> str:
+    """Return what a look has left: how far it got, so that the next one goes on there, or what a check found."""
+    from kb.clock import iso
+    from kb.ledger.looking import START
+
+    match detail:
+        case {"upto": [int(at), _]} if at > START.at:
+            return f"looked at what had changed up to {iso(at)}; nothing else changes"
+        case {"upto": [_, str(id_)]}:
+            return f"the next look goes on after {id_}" if id_ else "all were looked at; the next look begins anew"
+        case {"found": str(found)}:
+            return f"a check was made and found it {found}; nothing else changes"
+    return ""
 
 
 def _about(sweep: Sweep) -> str:

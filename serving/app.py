@@ -62,6 +62,7 @@ def create_app(
         docs_url="/docs" if has_docs else None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # ours says it, in our words, once
         lifespan=partial(_life, settings, opening or partial(open_parts, settings, clock), is_open),
     )
     buckets = opened_buckets(settings.serve)

@@ -126,7 +126,7 @@ def _check_keys(settings: Settings) -> None:
             raise Refused("there is no API key: nobody could call", hint=hint)
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Leaves signals to us, and says when it listens."""
 
     def __init__(self, app: FastAPI) -> None:
@@ -166,7 +166,7 @@ async def _served(app: FastAPI, place: socket.socket, settings: Settings, clock:
             from serving.daemon import DaemonBeside as Beside  # noqa: PLC0415 - import what is used
 
             beside = await stack.enter_async_context(Beside(settings, clock))
-        server = _Server(app)
+        server = Server(app)
         serving = asyncio.create_task(server.serve(sockets=[place]))
         await _first(server.listens.wait(), serving)
         manner.listening(url_of(place))

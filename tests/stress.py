@@ -132,7 +132,7 @@ class World:
     def opened(self) -> Iterator[Memories]:
         """Open the store on connections of its own."""
         given: dict[str, Any] = {} if self.url is None else {"ledger_url": self.url}
-        with open_store(self.home / "kb", server=self.server, clock=self.clock, **given) as memories:  # type: ignore[arg-type]
+        with open_store(self.home / "kb", server=self.server, clock=self.clock, **given) as memories:
             yield memories
 
     def folder(self, root: str) -> Path:

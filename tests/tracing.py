@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from kb import telemetry
+from kb import log, telemetry
 from tests.fakes.collector import Collector
 
 if TYPE_CHECKING:
@@ -29,6 +33,21 @@ def recorded(*, capture_content: bool = False) -> Iterator[InMemorySpanExporter]
         yield spans
     finally:
         telemetry.shutdown()
+
+
+@contextmanager
+def logged(level: str = "info") -> Iterator[io.StringIO]:
+    """Log to a stream inside the block, as an entry point would have it."""
+    kept, stream = sys.stderr, io.StringIO()
+    sys.stderr = stream
+    try:
+        log.configure(level)
+        yield stream
+    finally:
+        sys.stderr = kept
+        root = logging.getLogger()
+        root.handlers[:] = [h for h in root.handlers if not isinstance(h, log._Libraries)]
+        structlog.reset_defaults()
 
 
 def one(spans: InMemorySpanExporter, name: str) -> ReadableSpan:

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench.pollution.cells import grid, run, warmed
 from bench.pollution.directions import directions
+from bench.pollution.latency import interleaved
 from bench.pollution.metrics import recovery, scored
 from bench.pollution.roster import NAMES
 from bench.pollution.schedule import Conditions
 from bench.pollution.world import fixture, rgb
+from bench.vectors import Vectors
 from kb.ids import digest
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if seed == given.seeds - 1:
                 print(f"{len(runs)} of {len(cells) // given.seeds}: {name}", file=sys.stderr, flush=True)
                 _written(given, config, facts, runs)  # what is done is kept, whatever comes
-    result = _written(given, config, facts, runs)
+    result = _written(given, config, facts, runs, _latency(given, facts, conditions))
     _show(result)
     if given.plot:
         from bench.pollution.picture import drawn
@@ -80,6 +82,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--resume", type=Path, help="folder that keeps every run, so that a repeat goes on there")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--latency", type=Path, help="file for retrieval times of plain and governed, measured in turn")
     return parser
 
 
@@ -88,8 +91,27 @@ def _facts(world: str, split: str) -> list[Fact]:
     return [f for f in facts if split == "all" or f.is_dev is (split == "dev")]
 
 
+def _latency(
+    given: argparse.Namespace, facts: Sequence[Fact], conditions: Conditions
+) -> dict[str, dict[str, float]] | None:
+    """Return retrieval times of plain and governed, measured in turn; what the file has is not measured again."""
+    if given.latency is None:
+        return None
+    if given.latency.exists():
+        found: dict[str, dict[str, float]] = json.loads(given.latency.read_text(encoding="utf-8"))
+        return found
+    pair = interleaved(facts, 0, conditions, Vectors(), ("plain", "governed"))
+    given.latency.parent.mkdir(parents=True, exist_ok=True)
+    given.latency.write_text(json.dumps(pair, indent=1) + "\n", encoding="utf-8")
+    return pair
+
+
 def _written(
-    given: argparse.Namespace, config: str, facts: Sequence[Fact], runs: dict[str, list[Run]]
+    given: argparse.Namespace,
+    config: str,
+    facts: Sequence[Fact],
+    runs: dict[str, list[Run]],
+    pair: dict[str, dict[str, float]] | None = None,
 ) -> dict[str, Any]:
     asked = {name: [a for run in own for a in run.asked] for name, own in runs.items()}
     costs = {name: _costs(own) for name, own in runs.items()}
@@ -102,7 +124,8 @@ def _written(
         "days": given.days,
         "config": config,
         "policies": {name: {**scored(own), "recovery": recovery(own), **costs[name]} for name, own in asked.items()},
-        "directions": [asdict(d) for d in directions(asked, costs)],
+        "latency": pair,
+        "directions": [asdict(d) for d in directions(asked, costs, pair)],
     }
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

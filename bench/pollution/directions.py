@@ -48,15 +48,20 @@ class Direction:
     figures: Mapping[str, float | None]
 
 
-def directions(asked: Mapping[str, Sequence[Asked]], measured: Mapping[str, Mapping[str, float]]) -> list[Direction]:
+def directions(
+    asked: Mapping[str, Sequence[Asked]],
+    measured: Mapping[str, Mapping[str, float]],
+    pair: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[Direction]:
     """Return every expectation that the runs at hand can speak of.
 
     Args:
         asked: by run name; `null/governed`, `permuted/governed`, `docs/append` and the like are other conditions.
-        measured: by run name, `checks_a_question` and `p95_ms`.
+        measured: by run name, `checks_a_question`.
+        pair: by policy, `p95_ms` of plain and governed, measured in turn.
     """
     found = [_higher(asked, *arm) for arm in ARMS]
-    found += [_rollback(asked), *_sanity(asked), *_costs(measured)]
+    found += [_rollback(asked), *_sanity(asked), *_costs(measured, pair)]
     for name in ("governed", "governed_reviewed"):
         found += [_evergreen(asked, name), _null(asked, name)]
     return [d for d in found if d.held is not None]
@@ -119,11 +124,17 @@ def _sanity(asked: Mapping[str, Sequence[Asked]]) -> list[Direction]:
     return found
 
 
-def _costs(measured: Mapping[str, Mapping[str, float]]) -> list[Direction]:
-    if "governed" not in measured or "plain" not in measured:
-        return []
-    checks = measured["governed"]["checks_a_question"]
-    over = measured["governed"]["p95_ms"] - measured["plain"]["p95_ms"]
-    said = f"costs: at most {CHECK_BUDGET} checks a question, retrieval p95 at most {LATENCY_MS:.0f} ms above plain"
-    held = checks <= CHECK_BUDGET and over <= LATENCY_MS
-    return [Direction(id="E11", said=said, held=held, figures={"checks": checks, "p95_over_ms": over})]
+def _costs(
+    measured: Mapping[str, Mapping[str, float]], pair: Mapping[str, Mapping[str, float]] | None
+) -> list[Direction]:
+    found = []
+    if "governed" in measured:
+        checks = measured["governed"]["checks_a_question"]
+        said = f"costs: at most {CHECK_BUDGET} checks a question"
+        found.append(Direction(id="E11", said=said, held=checks <= CHECK_BUDGET, figures={"checks": checks}))
+    if pair:
+        over = pair["governed"]["p95_ms"] - pair["plain"]["p95_ms"]
+        said = f"costs: retrieval p95 at most {LATENCY_MS:.0f} ms above plain, asked in turn"
+        figures = {"p95_over_ms": over, **{name: own["p95_ms"] for name, own in pair.items()}}
+        found.append(Direction(id="E11", said=said, held=over <= LATENCY_MS, figures=figures))
+    return found

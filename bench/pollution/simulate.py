@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kb.model import MemoryId
     from kb.settings import Settings
 
+    Make = Callable[[Memories, Settings, Outside, random.Random], Policy]
+
 ASKED_AT = 600  # minute of the day at which questions begin; documents come in the morning
 NIGHT_AT = 1_380
 
@@ -53,7 +55,7 @@ def simulate(
     facts: Sequence[Fact],
     seed: int,
     conditions: Conditions,
-    make: Callable[[Memories, Settings, Outside, random.Random], Policy],
+    make: Make,
     vectors: Vectors,
     *,
     rollback: str = "none",
@@ -74,33 +76,86 @@ def simulate(
     """
     events = timeline(facts, seed, conditions)
     events = _permuted(events, seed) if is_permuted else events
-    clock, draw = DayClock(), random.Random(f"run {seed}")
-    outside = Outside(events, conditions.check_right, random.Random(f"outside {seed}"))
-    asked: list[Asked] = []
-    seconds: list[float] = []
-    waiting: list[tuple[Given, bool]] = []
-    with opened(vectors, clock) as (memories, settings):
-        policy = make(memories, settings, outside, draw)
+    with opened(vectors, DayClock()) as (memories, settings):
+        going = Going(events, seed, conditions, make, memories, settings, reader)
         for day in range(conditions.days):
-            clock.set(day)
-            policy.arrive([a for a in events.arrivals if a.day == day])
-            for earlier, is_good in waiting:
-                policy.feedback(earlier, is_good=is_good)
-            waiting = []
-            if day == conditions.rollback_day and rollback != "none":
-                policy.roll_back(_attackers(events), with_lineage=rollback == "lineage")
-            for step, index in enumerate(events.asked[day]):
-                clock.set(day, ASKED_AT + step)
-                value, given, took = _ask(policy, events, day, step, index, reader)
-                asked.append(asked_of(events, seed, day, index, value))
-                seconds.append(took)
-                if given is not None and draw.random() < conditions.feedback:
-                    is_right = (value == events.truth(index, day)) is not (draw.random() < conditions.feedback_error)
-                    waiting.append((given, is_right))
-            clock.set(day, NIGHT_AT)
-            policy.night(day)
-        live, rows = _counted(memories)
-    return Run(asked=tuple(asked), checks=policy.checks, seconds=tuple(seconds), live=live, rows=rows)
+            going.morning(day, rollback)
+            for step in range(len(events.asked[day])):
+                going.ask(day, step)
+            going.night(day)
+        return going.run()
+
+
+class Going:
+    """One policy on its way through a timeline, a question at a time.
+
+    Args:
+        events: what happens.
+        seed: of feedback and checks.
+        conditions: of the run.
+        make: the policy, on a store.
+        memories: the store, whose clock is a `DayClock`.
+        settings: of the store.
+        reader: the same for every policy.
+    """
+
+    def __init__(
+        self,
+        events: Timeline,
+        seed: int,
+        conditions: Conditions,
+        make: Make,
+        memories: Memories,
+        settings: Settings,
+        reader: Callable[[Fact, Sequence[str]], str | None] = read,
+    ) -> None:
+        self._events, self._seed, self._conditions, self._reader = events, seed, conditions, reader
+        self._memories, self._draw = memories, random.Random(f"run {seed}")
+        outside = Outside(events, conditions.check_right, random.Random(f"outside {seed}"))
+        self._policy = make(memories, settings, outside, self._draw)
+        self._asked: list[Asked] = []
+        self._seconds: list[float] = []
+        self._waiting: list[tuple[Given, bool]] = []
+
+    def morning(self, day: int, rollback: str = "none") -> None:
+        """Let arrive what arrives, then what users say of yesterday's answers, then what an operator rolls back."""
+        self._clock.set(day)
+        self._policy.arrive([a for a in self._events.arrivals if a.day == day])
+        for earlier, is_good in self._waiting:
+            self._policy.feedback(earlier, is_good=is_good)
+        self._waiting = []
+        if day == self._conditions.rollback_day and rollback != "none":
+            self._policy.roll_back(_attackers(self._events), with_lineage=rollback == "lineage")
+
+    def ask(self, day: int, step: int) -> float:
+        """Ask the day's next question; return how long the retrieval took, in seconds."""
+        self._clock.set(day, ASKED_AT + step)
+        index = self._events.asked[day][step]
+        value, given, took = _ask(self._policy, self._events, day, step, index, self._reader)
+        self._asked.append(asked_of(self._events, self._seed, day, index, value))
+        self._seconds.append(took)
+        if given is not None and self._draw.random() < self._conditions.feedback:
+            is_error = self._draw.random() < self._conditions.feedback_error
+            self._waiting.append((given, (value == self._events.truth(index, day)) is not is_error))
+        return took
+
+    def night(self, day: int) -> None:
+        """Let run what runs at night."""
+        self._clock.set(day, NIGHT_AT)
+        self._policy.night(day)
+
+    def run(self) -> Run:
+        """Return what it has come to so far."""
+        live, rows = _counted(self._memories)
+        return Run(
+            asked=tuple(self._asked), checks=self._policy.checks, seconds=tuple(self._seconds), live=live, rows=rows
+        )
+
+    @property
+    def _clock(self) -> DayClock:
+        clock = self._memories.clock
+        assert isinstance(clock, DayClock)
+        return clock
 
 
 def _attackers(events: Timeline) -> list[str]:

@@ -168,7 +168,7 @@ class Portable:
             if counter is not None and counter.autoincrement is True:
                 self._connection.exec_driver_sql(
                     f"SELECT setval(pg_get_serial_sequence('{table.name}', '{counter.name}'),"  # noqa: S608 - ours
-                    f' (SELECT max("{counter.name}") FROM "{table.name}")) FROM "{table.name}" LIMIT 1'
+                    f' (SELECT greatest(max("{counter.name}"), 1) FROM "{table.name}")) FROM "{table.name}" LIMIT 1'
                 )
         self._connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
 

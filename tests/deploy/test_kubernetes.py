@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # has no types
@@ -12,7 +13,10 @@ from kubernetes_validate.utils import schema_contents  # type: ignore[import-unt
 from referencing import Registry, Resource
 
 from kb.settings import Settings
-from tests.deploy.rendered import cases, everything, kustomized, pods, project
+from tests.deploy.rendered import DEPLOY, built, cases, everything, kustomized, pod_of, pods, project
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OLDEST, NEWEST = "1.30", "1.37"
 CUSTOM = {"ServiceMonitor"}  # resources of other programs have no schema here
@@ -160,3 +164,27 @@ def test_the_namespace_enforces_the_restricted_standard() -> None:
     for overlay in ("overlays/cronjobs", "overlays/daemon"):
         (space,) = [t for t in kustomized(overlay) if t["kind"] == "Namespace"]
         assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_an_overlay_of_ones_own_takes_the_components_and_replaces_what_it_must(tmp_path: Path) -> None:
+    above = os.path.relpath(DEPLOY / "kubernetes", tmp_path.resolve())
+    (tmp_path / "kb.toml").write_text('index_uri = "http://elsewhere:19530"\n', encoding="utf-8")
+    (tmp_path / "kustomization.yaml").write_text(
+        f"""
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [{above}/overlays/cronjobs]
+components: [{above}/components/ingress, {above}/components/service-monitor]
+images: [{{name: kb, newName: registry.example.com/kb, newTag: 0.1.0}}]
+configMapGenerator: [{{name: kb-config, namespace: kb, behavior: replace, files: [kb.toml]}}]
+""",
+        encoding="utf-8",
+    )
+    things = built(tmp_path)
+    assert {"Ingress", "ServiceMonitor"} <= {t["kind"] for t in things}
+    (config,) = [t for t in things if t["kind"] == "ConfigMap"]
+    assert "elsewhere" in config["data"]["kb.toml"]
+    images = {pod["containers"][0]["image"] for t in things if (pod := pod_of(t))}
+    assert images == {"registry.example.com/kb:0.1.0"}
+    mounted = {v["configMap"]["name"] for t in things if (pod := pod_of(t)) for v in pod["volumes"] if "configMap" in v}
+    assert mounted == {config["metadata"]["name"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from serving.middleware import PROBES
 from tests.deploy.known import JOBS, calendar_of, cron_of, is_accepted, routes, schedules, variables
 from tests.deploy.rendered import (
     DEPLOY,
+    ROOT,
     command_lines,
     compose,
     dockerfile,
@@ -100,6 +102,28 @@ LINES = list(command_lines())
 
 @pytest.mark.parametrize("words", [words for _, words in LINES], ids=[f"{w}: {' '.join(c)}" for w, c in LINES])
 def test_every_command_line_is_accepted(words: list[str]) -> None:
+    assert is_accepted(words)
+
+
+def written() -> Iterator[tuple[str, list[str]]]:
+    """Yield the command lines that the pages of production run in a container, a pod or by its full path."""
+    for page in ("production.md", "kubernetes.md"):
+        text = (ROOT / "docs" / "howto" / page).read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in re.findall(
+            r"(?:exec \S+ kb|-- kb|run .*kb-serve|/bin/kb|kb:\d\S+) ([a-z][^`\n]*)$", text, re.MULTILINE
+        ):
+            yield page, shlex.split(line, comments=True)
+
+
+WRITTEN = list(written())
+
+
+def test_the_pages_have_command_lines_to_check() -> None:
+    assert len(WRITTEN) >= 9
+
+
+@pytest.mark.parametrize("words", [w for _, w in WRITTEN], ids=[f"{p}: {' '.join(w)}" for p, w in WRITTEN])
+def test_every_command_line_of_the_pages_is_accepted(words: list[str]) -> None:
     assert is_accepted(words)
 
 

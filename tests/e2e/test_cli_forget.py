@@ -90,9 +90,7 @@ def test_no_log_says_what_a_memory_says_whatever_is_done_with_it(kb: Shell) -> N
     answer = told("ask", "With which phrase does the Orchid cellar open?")
     assert secret in str(answer)
     note = told("memory", "add", other)
-    told("feedback", answer["answer_id"], "--bad")
     told("govern", "run", "recheck")
-    told("memory", "reject", note["id"], "--by", "ada", "--reason", "it is Monday")
     told("rollback", "--source", "cellar", "--yes")
     told("ingest", "cellar")
     (hit, *_) = [m for m in told("memory", "list", "--limit", "100")["memories"] if m["kind"] == "document"]

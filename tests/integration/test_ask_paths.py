@@ -149,7 +149,7 @@ def test_an_independent_verified_memory_that_says_the_same_moves_a_finding_once(
     (event,) = events(store, finding.id)
     assert answers[0].outcome is Outcome.ANSWERED
     assert (event.kind, event.weight, event.answer_id) == (EvidenceKind.AGREEMENT, 1.0, answers[0].answer_id)
-    assert finding.trust.confidence == pytest.approx((4 * 0.5 + 1) / 5)
+    assert finding.trust.confidence == pytest.approx((0.5 + 1) / 2)
     assert finding.standing is Standing.QUARANTINED  # promotion is somebody else's decision
     answered(store, tmp_path, QUESTION, QUESTION, search=FakeSearch([SAME_PAGE]), policy=TWO_SOURCES)
     (same,) = findings(store)
@@ -165,7 +165,7 @@ def test_an_independent_verified_memory_that_says_otherwise_moves_a_finding_once
     (event,) = events(store, finding.id)
     assert {answer.outcome for answer in answers} == {Outcome.CONFLICT}
     assert (event.kind, event.weight) == (EvidenceKind.CONTRADICTION, -1.0)
-    assert finding.trust.confidence == pytest.approx(4 * 0.5 / 5)
+    assert finding.trust.confidence == pytest.approx(0.5 / 2)
     assert events(store, local.id) == []  # what is verified loses nothing to the web
     assert store.get(local.id, "default").trust == local.trust
     for side in ("40", "55", URL):

@@ -21,7 +21,7 @@ from crag_runtime.wiring import build_runtime
 from jobs.context import JobContext
 from jobs.names import JobName
 from jobs.registry import run
-from kb import telemetry
+from kb import log, telemetry
 from kb.history import AnswerId
 from kb.memories import Note, open_memories
 from kb.model import SourceClass, Standing
@@ -32,7 +32,7 @@ from tests.disputing import keep
 from tests.disputing import said as verified
 from tests.fakes.search_server import SearchServer
 from tests.stores import FakeClock, sync, write
-from tests.tracing import collecting, lines, named, said
+from tests.tracing import collecting, lines, logged, named, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,6 +181,22 @@ def test_content_is_there_once_it_is_asked_for_and_the_key_never(
     assert PAINT in search["gen_ai.retrieval.documents"]
     assert "gen_ai.input.messages" in chat
     assert CHAT_KEY not in " ".join(map(str, collector.spans))
+
+
+def test_no_line_of_the_log_holds_a_question_or_a_passage_or_a_key_and_each_leads_to_its_trace(
+    shared: Memories, chat_server: ChatServer, web: SearchServer, tenant: str, tmp_path: Path
+) -> None:
+    note(shared, tenant, PAINT)
+    with logged("debug") as written, collecting() as collector, log.request("r1"), span(Span.HTTP):
+        asked(shared, tmp_path, chat_server, web, tenant)
+        run(JobName.PROMOTE, job_context(shared, tenant))
+        log.get_logger().info("told")
+    for private in ("Anping", "40 tons", "green", CHAT_KEY):
+        assert private not in written.getvalue()
+    told = [json.loads(line) for line in written.getvalue().splitlines()]
+    (http,) = named(collector, Span.HTTP)
+    assert told
+    assert {(line["request_id"], line["trace_id"]) for line in told} == {("r1", http.trace_id.hex())}
 
 
 def test_a_sync_is_one_trace(shared: Memories, folder: Path) -> None:

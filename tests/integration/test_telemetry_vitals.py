@@ -81,6 +81,7 @@ def test_memories_are_counted_by_standing_and_the_gate_by_tenant_as_each_memory_
 
 def test_the_lag_is_the_age_of_the_oldest_change_that_waits(memories: Memories, clock: FakeClock) -> None:
     note(memories, "acme", "A note.")
+    memories.projector.drain()
     assert told(memories)[Metric.OUTBOX_LAG, ""] == told(memories)[Metric.OUTBOX_PENDING, ""] == 0
     (stored,) = memories.page("acme")
     with memories.ledger.write() as tx:

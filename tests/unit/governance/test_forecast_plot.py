@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from governance.forecast import forecast
-from governance.plot import NAMED, plotted
+from governance.plot import NAMED, Writer, plotted
 from kb.ledger.governed import governed_row
 from kb.model import SourceClass
 from tests.governing import a_policy, governed
@@ -42,3 +42,22 @@ def test_a_source_that_never_passes_is_not_in_the_way(tmp_path: Path) -> None:
     rows = [("", governed_row(governed("n", SourceClass.WEB, policy=policy)))]
     plotted(forecast(rows, policy, T0, 3), tmp_path / "f.png")
     assert size_of(tmp_path / "f.png") == (1600, 1000)
+
+
+def test_what_no_font_can_show_is_a_mark_that_is_explained_and_never_a_box() -> None:
+    writer = Writer(["DejaVu Sans"])
+    drawn = writer.drawable("file://docs/知识库/$a.md")
+    assert drawn.startswith("file://docs/<")
+    assert drawn.endswith(">/$a.md")
+    assert drawn.isascii()
+    (mark,) = writer.marks
+    assert (mark in drawn, writer.marks[mark]) == (True, "知识库")
+    assert writer.drawable("plain") == "plain"
+
+
+def test_a_picture_tells_its_marks_or_has_a_font_for_every_name(tmp_path: Path) -> None:
+    policy = a_policy()
+    name = "知识库"
+    rows = [(name, governed_row(governed("n", policy=policy)))]
+    marks = plotted(forecast(rows, policy, T0, 3, synced={name}), tmp_path / "f.png")
+    assert set(marks.values()) <= {name}

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import structlog
 
 from kb import log, telemetry
 from kb.log import get_logger
 from kb.telemetry import Span, span
-from tests.tracing import one, recorded
+from tests.tracing import logged, one, recorded
 from tests.unit.kb.test_telemetry import HIDDEN_PARTS, SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-@contextmanager
-def logged() -> Iterator[io.StringIO]:
-    """Log to a stream inside the block, as an entry point would have it."""
-    kept, stream = sys.stderr, io.StringIO()
-    sys.stderr = stream
-    try:
-        log.configure("info")
-        yield stream
-    finally:
-        sys.stderr = kept
-        root = logging.getLogger()
-        root.handlers[:] = [h for h in root.handlers if not isinstance(h, log._Libraries)]
-        structlog.reset_defaults()
+    import io
+    from collections.abc import Callable
 
 
 @pytest.fixture

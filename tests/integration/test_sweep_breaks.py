@@ -1,0 +1,79 @@
+"""A batch that breaks in the middle: rows, images and marks of the journal are there together, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from governance.sweep import apply, resume
+from governance.undo import undo
+from kb.errors import KbError
+from kb.model import MemoryId
+from kb.sweeps import Action, ActionKind, SweepStatus
+from tests.governing import a_policy, fill, governed
+from tests.stores import open_store
+from tests.swept import is_in_step, plan_of, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kb.memories import Memories
+    from kb.model import Memory
+
+BATCH, MANY, BROKEN = 3, 9, 4  # the fifth action, in the middle of the second batch
+WHERE = {
+    "a row": f"BEFORE UPDATE ON memories WHEN NEW.id = 'default-n{BROKEN}'",
+    "an image": f"BEFORE INSERT ON images WHEN NEW.seq = {BROKEN}",
+    "a mark": f"BEFORE UPDATE ON actions WHEN NEW.seq = {BROKEN}",
+    "the outbox": f"BEFORE INSERT ON outbox WHEN NEW.memory_id = 'default-n{BROKEN}'",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Memories]:
+    with open_store(tmp_path / "kb") as memories:
+        yield memories
+
+
+def breaking(store: Memories, statement: str) -> None:
+    """Let the database refuse something from now on, or no longer."""
+    with store.ledger.engines.writes.connect() as connection:
+        connection.exec_driver_sql(statement)
+        connection.commit()
+
+
+def stands(store: Memories, of: list[Memory]) -> list[tuple[bool, int]]:
+    """Return whether each memory is pinned, and how often it was changed since."""
+    with store.ledger.read() as tx:
+        found = tx.memories.get([MemoryId(m.id) for m in of])
+    return [(found[m.id].pinned, found[m.id].rev - m.rev) for m in of]
+
+
+@pytest.mark.parametrize("what", WHERE)
+def test_a_batch_that_breaks_leaves_nothing_of_itself_and_the_next_run_does_it_once(store: Memories, what: str) -> None:
+    of = [governed(f"n{n}", policy=a_policy()) for n in range(MANY)]
+    fill(store, of)
+    pins = [Action(memory_id=m.id, kind=ActionKind.PIN, reason="pinned", rev=m.rev) for m in of]
+    rules = policy(batch=BATCH)
+    breaking(store, f"CREATE TRIGGER broken {WHERE[what]} BEGIN SELECT RAISE(ABORT, 'broken'); END")
+    with pytest.raises(KbError, match="broken"):
+        apply(store, plan_of(pins), policy=rules, actor="x")
+    whole = [(True, 1)] * BATCH + [(False, 0)] * (MANY - BATCH)
+    assert stands(store, of) == whole
+    with store.ledger.read() as tx:
+        (sweep,) = tx.sweeps.list(9)
+        journal = tx.sweeps.journal(sweep.id)
+        images = tx.sweeps.images(sweep.id, range(MANY))
+    assert sweep.status is SweepStatus.RUNNING
+    assert [j.applied_at is not None for j in journal] == [pinned for pinned, _ in whole], "all of the plan is kept"
+    assert sorted(images) == list(range(BATCH))
+
+    breaking(store, "DROP TRIGGER broken")
+    (done,) = resume(store, "default", rules)
+    assert (done.id, done.status, done.counts) == (sweep.id, SweepStatus.DONE, {"pin": MANY})
+    assert stands(store, of) == [(True, 1)] * MANY
+    assert is_in_step(store)
+    undo(store, sweep.id, "default", actor="x", policy=rules)
+    assert stands(store, of) == [(False, 2)] * MANY
