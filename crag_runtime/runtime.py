@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 import uuid
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kb.model import Scope
     from kb.telemetry import Recording
 
+CLOSED = "the runtime was closed while the question was worked on"
 SAID = {Attr.OPERATION: Operation.WORKFLOW.value, Attr.WORKFLOW: WORKFLOW}
 
 
@@ -209,7 +211,7 @@ class CragRuntime:
         result: Answer | Waiting | None = None
         try:
             with span(Span.ASK, SAID) as recording:
-                with _typed(self.deps.policy.budgets.steps, run.thread if self._is_lasting else ""):
+                with _typed(self.deps.policy.budgets.steps, run.thread if self._is_lasting else "", control):
                     await self._followed(given, run.key, seen, emit, control)
                 observe(Metric.ASK_SECONDS, time.perf_counter() - began)
                 if seen.asked is None:
@@ -298,8 +300,9 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _typed(steps: int, thread: str = "") -> Iterator[None]:
+def _typed(steps: int, thread: str = "", control: RunControl | None = None) -> Iterator[None]:
     """Say in our own words how a graph stopped short."""
+    hint = f"it is kept: go on with thread {thread}" if thread else "ask again"
     try:
         yield
     except GraphRecursionError as error:
@@ -307,8 +310,11 @@ def _typed(steps: int, thread: str = "") -> Iterator[None]:
             f"the question took more than {steps} steps and was stopped: a defect, please report it"
         ) from error
     except GraphDrained as error:
-        hint = f"it is kept: go on with thread {thread}" if thread else "ask again"
-        raise Closed("the runtime was closed while the question was worked on", hint=hint) from error
+        raise Closed(CLOSED, hint=hint) from error
+    except asyncio.CancelledError:
+        if control is None or not control.drain_requested:
+            raise
+        raise Closed(CLOSED, hint=hint) from None  # its step took longer than the grace
 
 
 def _tell(recording: Recording, state: RunState, result: Answer | Waiting) -> None:

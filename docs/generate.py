@@ -208,10 +208,11 @@ def _policies() -> str:
             f"{p.hold_days:g}",
             f"{p.half_life_days:g}",
             _yes(flag=p.quarantined),
+            f"{p.strength:g}",
         )
         for c, p in Settings.model_construct(trust={}).policies.items()
     ]
-    return _table(("class", "confidence", "verified", "hold_days", "half_life_days", "quarantined"), rows)
+    return _table(("class", "confidence", "verified", "hold_days", "half_life_days", "quarantined", "strength"), rows)
 
 
 def _yes(*, flag: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import warnings
@@ -40,6 +41,7 @@ CHINESE = (  # families that know Chinese, as systems name them
     "Droid Sans Fallback",
 )
 OF_CHINESE = re.compile(r"CJK|Source Han|WenQuanYi|WQY|Hei\b|Ming\b|Song\b|Fang|Kai\b|Noto .*\b[ST]C\b")
+OF_FILES = re.compile(r"cjk|han|wqy|hei|noto|song|ming|kai|fang", re.IGNORECASE)
 NIGHTLY = (  # count, label, colour
     ("leave", "leave the gate", "#d98c3f"),
     ("fall_due", "fall due for review", "#4a7fb5"),
@@ -149,9 +151,20 @@ def _label(source: str) -> str:
 
 
 def _families() -> list[str]:
+    _refreshed()
     known = {font.name for font in font_manager.fontManager.ttflist}
     named = [name for name in CHINESE if name in known]
     return ["DejaVu Sans", *(named or sorted(name for name in known if OF_CHINESE.search(name))[:1])]
+
+
+def _refreshed() -> None:
+    """Add fonts that were installed since the list of fonts was cached."""
+    manager = font_manager.fontManager
+    listed = {font.fname for font in manager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in listed and OF_FILES.search(path):
+            with contextlib.suppress(RuntimeError, OSError):  # a kind of font that cannot be drawn with
+                manager.addfont(path)
 
 
 def _date(at: int) -> str:

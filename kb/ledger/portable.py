@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from kb.ledger import schema_serving
 from kb.ledger.migrate import step_to
+from kb.ledger.migrations import HEAD
 from kb.ledger.schema import (
     METADATA,
     answers,
@@ -90,10 +91,12 @@ class Portable:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
+        self._is_stepped = False
 
     def step_to(self, revision: str) -> None:
         """Step the whole schema back or forward, within the transaction; what a revision does not know is lost."""
         step_to(self._connection, revision)
+        self._is_stepped = revision != HEAD
 
     def rows(self, table: str, tenant: str | None = None) -> Iterator[dict[str, Json]]:
         """Yield a table's rows in the order of their keys.
@@ -131,6 +134,8 @@ class Portable:
 
     def shape(self, table: str) -> dict[str, str]:
         """Return the kinds of a table's columns by name, as this database has them now; empty when it is not there."""
+        if not self._is_stepped:
+            return shape_at_head(table)
         if not sa.inspect(self._connection).has_table(table):
             return {}
         return shape_of(sa.Table(table, sa.MetaData(), autoload_with=self._connection, resolve_fks=False))

@@ -14,8 +14,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kb import log
 from kb.clock import SystemClock
 from kb.keys import Holder, KeyScope
+from kb.rebuild import reconcile
 from kb.settings import Settings
 from serving.run import Manner, serve
 from tests.durable import Place, kept, remember
@@ -40,7 +42,7 @@ class Patient(FakeGenerator):
 
     async def generate(self, task: Task, on_token: Callable[[str], None]) -> Draft:
         (self._go.parent / "asked").touch()
-        while not self._go.exists():
+        while not self._go.exists():  # noqa: ASYNC110 - a file tells nobody when it is there
             await asyncio.sleep(0.02)
         return await super().generate(task, on_token)
 
@@ -52,7 +54,7 @@ def main(folder: Path, drain_seconds: float) -> None:
     with open_store(folder / "data", clock=SystemClock()) as memories:  # type: ignore[arg-type] # tells the time
         if not memories.page("default", limit=1):
             remember(memories, NOON)
-        memories.reconcile() if hasattr(memories, "reconcile") else memories.projector.drain()
+        reconcile(memories)  # the index was the former process's
         key = key_in(memories, [KeyScope.QUERY], name="ada", tenant="default", holder=Holder.PERSON)
 
         @asynccontextmanager
@@ -70,4 +72,5 @@ def main(folder: Path, drain_seconds: float) -> None:
 
 
 if __name__ == "__main__":
+    log.configure("info")
     main(Path(sys.argv[1]), float(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""How `kb serve` ends: what runs is finished or can be resumed, nothing new is begun, a second signal is obeyed at once."""
+"""How `kb serve` ends: what runs ends or can be resumed, nothing new is begun, a second signal is obeyed at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Slow:
         """Ask with a stream that is read in a thread; return once the server is at its answer."""
         asking = threading.Thread(target=self._read, daemon=True)
         asking.start()
-        self.until(lambda: (self.folder / "asked").exists())
+        self.until((self.folder / "asked").exists)
         return asking
 
     def _read(self) -> None:
@@ -63,13 +63,15 @@ class Slow:
 def slow_server(folder: Path, drain_seconds: float) -> Iterator[Slow]:
     command = [sys.executable, str(ROOT / "tests/e2e/slow_server.py"), str(folder), str(drain_seconds)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    log = folder / "log"
+    with (
+        log.open("w") as told,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=told, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            assert line, process.stderr.read() if process.stderr else ""
+            assert line, log.read_text()
             ready = json.loads(line)
             yield Slow(folder, process, ready["url"], {"Authorization": f"Bearer {ready['key']}"})
         finally:

@@ -1,4 +1,4 @@
-"""A batch that breaks in the middle: rows, images and marks of the journal are there together, or not at all."""
+"""A batch that breaks in the middle is there whole or not at all; a sweep that lost its lock begins no other batch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from governance.undo import undo
 from kb.errors import KbError
 from kb.model import MemoryId
 from kb.sweeps import Action, ActionKind, SweepStatus
+from tests.contract.test_lease import lose
 from tests.governing import a_policy, fill, governed
 from tests.stores import open_store
 from tests.swept import is_in_step, plan_of, policy
@@ -51,15 +52,18 @@ def stands(store: Memories, of: list[Memory]) -> list[tuple[bool, int]]:
     return [(found[m.id].pinned, found[m.id].rev - m.rev) for m in of]
 
 
+def pins(of: list[Memory]) -> list[Action]:
+    return [Action(memory_id=m.id, kind=ActionKind.PIN, reason="pinned", rev=m.rev) for m in of]
+
+
 @pytest.mark.parametrize("what", WHERE)
 def test_a_batch_that_breaks_leaves_nothing_of_itself_and_the_next_run_does_it_once(store: Memories, what: str) -> None:
     of = [governed(f"n{n}", policy=a_policy()) for n in range(MANY)]
     fill(store, of)
-    pins = [Action(memory_id=m.id, kind=ActionKind.PIN, reason="pinned", rev=m.rev) for m in of]
     rules = policy(batch=BATCH)
     breaking(store, f"CREATE TRIGGER broken {WHERE[what]} BEGIN SELECT RAISE(ABORT, 'broken'); END")
     with pytest.raises(KbError, match="broken"):
-        apply(store, plan_of(pins), policy=rules, actor="x")
+        apply(store, plan_of(pins(of)), policy=rules, actor="x")
     whole = [(True, 1)] * BATCH + [(False, 0)] * (MANY - BATCH)
     assert stands(store, of) == whole
     with store.ledger.read() as tx:
@@ -77,3 +81,22 @@ def test_a_batch_that_breaks_leaves_nothing_of_itself_and_the_next_run_does_it_o
     assert is_in_step(store)
     undo(store, sweep.id, "default", actor="x", policy=rules)
     assert stands(store, of) == [(False, 2)] * MANY
+
+
+def test_a_sweep_that_lost_its_lock_begins_no_other_batch_and_who_has_it_now_goes_on(
+    store: Memories, tmp_path: Path
+) -> None:
+    of, told = [governed(f"n{n}", policy=a_policy()) for n in range(MANY)], list[int]()
+    fill(store, of)
+
+    def robbed(done: int) -> None:
+        told.append(done)
+        lose(None, tmp_path / "kb", "govern:default")
+
+    rules = policy(batch=BATCH)
+    stopped = apply(store, plan_of(pins(of)), policy=rules, actor="x", advance=robbed)
+    assert (stopped.status, stopped.counts, told) == (SweepStatus.RUNNING, {"pin": BATCH}, [BATCH])
+    assert stands(store, of) == [(True, 1)] * BATCH + [(False, 0)] * (MANY - BATCH)
+    (done,) = resume(store, "default", rules)
+    assert (done.status, done.counts) == (SweepStatus.DONE, {"pin": MANY})
+    assert stands(store, of) == [(True, 1)] * MANY

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MODEL = "space"
 FOREIGN = {(t.name, fk.parent.name): fk.column for t in METADATA.sorted_tables for fk in t.foreign_keys}
 TABLES = carried(with_embeddings=True, with_keys=True, tenant=None)
+HELD = JSON.filter(lambda value: type(value) not in {int, float})  # SQLite makes its own of a number that stands alone
 ROOM = 3  # rows of a table at most
 _names = count()
 
@@ -75,7 +76,8 @@ def value_of(table: str, name: str, kind: str) -> st.SearchStrategy[Any]:
     if name == "seq":
         return st.integers(1, 2**40)  # counted by the database
     is_key = name in METADATA.tables[table].primary_key or "source" in name
-    kinds = {"integer": INT64, "real": REAL, "boolean": st.booleans(), "json": JSON, "text": NAME if is_key else TEXT}
+    words = NAME if is_key else TEXT
+    kinds = {"integer": INT64, "real": REAL, "boolean": st.booleans(), "json": HELD, "text": words}
     return kinds.get(kind, st.just(""))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 import typer
 
 from kb.ledger import open_ledger
@@ -14,6 +13,8 @@ from tests.daemons import faded, seed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 UNSAFE = "gate = 0.7\n[trust.document]\nhalf_life_days = 0.001\n[trust.person]\nhalf_life_days = 0.001\n"
 

@@ -1,4 +1,4 @@
-"""An agent's shell decides nothing, whatever the command and its flags; it may look, and what it writes is an agent's."""
+"""An agent's shell decides nothing, whatever the command and its flags; it may look."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import typer
 
-from kb.errors import ConfigError, InputError, KbError, Refused
+from kb.errors import KbError, Refused
 from kb_cli.acting import actor_of
 from kb_cli.main import app
 
@@ -41,6 +41,15 @@ def run(*arguments: str) -> object:
     return typer.main.get_command(app).main(list(arguments), standalone_mode=False)
 
 
+def said(*arguments: str) -> str:
+    """Return why a command refuses, "" when it does not."""
+    try:
+        run(*arguments)
+    except KbError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("arguments", DECIDING, ids=" ".join)
 def test_an_agent_is_refused_before_anything_is_opened(arguments: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"agent .* may not"):
@@ -52,10 +61,7 @@ def test_an_agent_is_refused_before_anything_is_opened(arguments: tuple[str, ...
 def test_a_person_is_not_refused_for_what_they_are(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What they name is not there; that is another matter."""
     monkeypatch.delenv("KB_ROLE")
-    try:
-        run(*arguments)
-    except KbError as error:
-        assert "may not" not in str(error)
+    assert "may not" not in said(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +78,7 @@ def test_a_person_is_not_refused_for_what_they_are(arguments: tuple[str, ...], m
     ids=" ".join,
 )
 def test_an_agent_may_look(arguments: tuple[str, ...]) -> None:
-    try:
-        run(*arguments)
-    except (InputError, ConfigError) as error:
-        assert "may not" not in str(error)
+    assert "may not" not in said(*arguments)
 
 
 def test_no_name_and_no_role_that_is_given_makes_an_agent_a_person() -> None:
