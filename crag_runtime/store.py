@@ -15,6 +15,7 @@ from crag_runtime.recording.findings import as_evidence
 from crag_runtime.recording.keys import leads
 from crag_runtime.vectors import QuestionVectors
 from kb.dates.periods import periods_in
+from kb.evidence_rules import NET_NEGATIVES, QUARANTINE_BELOW, net_negatives
 from kb.history import AnswerId, EdgeKind, EvidenceKind
 from kb.independence import root_of
 from kb.ledger.barring import barred_texts
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 KEYS = 2  # answer-keys that are expanded per query
 KEY_LIKENESS = 0.9  # least cosine between a query and an earlier question that counts as the same
 DATE_KEYS = ("date", "updated", "last_modified", "modified", "published")  # of front matter, sidecars and web pages
-DISTRUSTED = 0.35  # a quarantined memory below has been contradicted, not only never corroborated
 EXPANDED = 3  # memories that answer-keys may add to a sub-question
 
 
@@ -361,13 +361,18 @@ def _turn(record: AnswerRecord, usable: Collection[MemoryId], said: str) -> Turn
 
 
 def _is_refused(memory: Memory, events: Iterable[EvidenceEvent]) -> bool:
-    """Return whether a finding was retired, rolled back, rejected by a person, or brought down by evidence."""
-    decisive = [e.kind for e in events if e.kind in (EvidenceKind.VERIFICATION, EvidenceKind.REJECTION)]
+    """Return whether a finding was retired, rolled back, rejected by a person, or brought down by evidence.
+
+    One contradiction brings nothing down: it takes what would quarantine an active memory.
+    """
+    told = list(events)
+    decisive = [e.kind for e in told if e.kind in (EvidenceKind.VERIFICATION, EvidenceKind.REJECTION)]
+    is_low = memory.trust.confidence < QUARANTINE_BELOW and net_negatives(told) >= NET_NEGATIVES
     return (
         memory.standing is Standing.RETIRED
         or is_rolled_back(memory)
         or decisive[-1:] == [EvidenceKind.REJECTION]
-        or (memory.standing is Standing.QUARANTINED and memory.trust.confidence < DISTRUSTED)
+        or (memory.standing is Standing.QUARANTINED and is_low)
     )
 
 

@@ -68,10 +68,10 @@ class Agenda:
             self._look[job] = min(at + FAR, at + FAR if again is None else again)
         return False
 
-    def later(self, job: JobName, at: Instant) -> None:
-        """Look at a job again in a few seconds, not before."""
+    def later(self, job: JobName, at: Instant, wait: int = PATIENCE) -> None:
+        """Look at a job again after some milliseconds, not before."""
         with self._mutex:
-            self._look[job] = at + PATIENCE
+            self._look[job] = at + wait
 
     def forget(self, job: JobName | None = None) -> None:
         """Look at a job, or at all of them, as soon as possible."""

@@ -26,7 +26,7 @@ from apscheduler.triggers.base import BaseTrigger  # type: ignore[import-untyped
 
 from jobs.agenda import Agenda
 from jobs.context import JobContext
-from jobs.health import Pulse, health_page, touch
+from jobs.health import EVERY, STOPPED, Pulse, health_page, touch
 from jobs.lease import Lease
 from jobs.names import JobName, Lane
 from jobs.registry import TASKS, run
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jobs.registry import Task
     from jobs.report import Tally
     from jobs.schedule import Schedule
+    from jobs.slots import Ran
     from jobs.stopping import Stop
     from kb.ledger import Ledger
     from kb.memories import Memories
@@ -175,9 +176,10 @@ class Daemon:
         with self._mutex:
             self._waiting.discard(job)
             self._running[job] = None
+        ran: Ran | None = None
         try:
             if not self._is_stopped():
-                self._slots.run_due(job, self._agenda.schedules[job])
+                ran = self._slots.run_due(job, self._agenda.schedules[job])
         except Locked as error:
             get_logger().info("job_is_run_elsewhere", job=job.value, why=str(error))
             self._agenda.later(job, self._clock.now())
@@ -186,6 +188,8 @@ class Daemon:
             self._agenda.later(job, self._clock.now())
         else:
             self._agenda.forget(job)
+            if ran is not None and ran.unrecorded is not None:  # to the ledger it looks as if its process had died
+                self._agenda.later(job, self._clock.now(), self._agenda.rules.wait(ran.attempt))
         finally:
             with self._mutex:
                 self._running.pop(job, None)
@@ -213,7 +217,7 @@ class Daemon:
         while not done.wait(self._settings.jobs.heartbeat_seconds):
             self._beat("draining")
         ending.join()
-        self._beat("stopped", is_leader=False)
+        self._beat(STOPPED, is_leader=False)
         get_logger().info("daemon_stopped", daemon=self.id)
 
     def _shut_down(self, done: threading.Event) -> None:
@@ -256,6 +260,7 @@ class Daemon:
             state=state,
             started_at=self._started_at,
             heartbeat_at=now,
+            report={EVERY: self._pulse.every},
         )
         try:
             with self._ledger.write() as tx:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from kb.model import Instant, Json
 
+STOPPED = "stopped"  # state of a daemon that has ended
+EVERY = "every"  # key in a heartbeat's report: milliseconds to the next, which another daemon's settings do not say
 LOOPBACK = "127.0.0.1"
 MISSED = 3  # heartbeats that may be missed before a daemon counts as dead
 REQUEST_SECONDS = 5.0
@@ -52,8 +54,8 @@ class Pulse:
     running: tuple[str, ...] = field(default=())
 
     def is_alive(self, now: Instant) -> bool:
-        """Return whether the heart beats: recently, in the ledger too."""
-        return not self.problem and self.at > 0 and is_recent(self.at, now, self.every)
+        """Return whether the heart beats: recently, in the ledger too. One that was told to end, and did, does not."""
+        return self.state != STOPPED and not self.problem and self.at > 0 and is_recent(self.at, now, self.every)
 
     def as_json(self, now: Instant) -> dict[str, Json]:
         """Return it under the stable keys of docs/reference/json.md."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from jobs.report import counts_json
 from jobs.turn import Deed, Outcome, outcome_of, turn_of
 from kb.clock import iso
+from kb.errors import KbError
 from kb.ledger.slots import SlotStatus
 from kb.log import get_logger
 from kb.telemetry import Metric, count, observe
@@ -40,11 +41,13 @@ class Ran:
         slot: that was run.
         attempt: which of the slot's runs this was, from 1.
         tally: what it did; None when the slot was only given up.
+        unrecorded: why the ledger does not know how it ended; None when it does.
     """
 
     slot: Instant
     attempt: int
     tally: Tally | None
+    unrecorded: KbError | None = None
 
 
 def job_lock(job: JobName) -> str:
@@ -111,11 +114,14 @@ class Slots:
 
         Raises:
             Locked: another holder runs this job.
-            LedgerUnavailable: the slot could not be claimed.
+            LedgerUnavailable: the slot could not be claimed, or how it ended could not be recorded.
         """
         with self._ledger.lock(job_lock(job)) as lock:
             attempt = self._take(job, slot)
-            return self._run(job, slot, attempt, lock.is_held) if attempt else None
+            ran = self._run(job, slot, attempt, lock.is_held) if attempt else None
+        if ran is not None and ran.unrecorded is not None:
+            raise ran.unrecorded
+        return ran
 
     def _take(self, job: JobName, slot: Instant) -> int:
         """Return which attempt this is, 0 when the slot is done."""
@@ -129,6 +135,14 @@ class Slots:
         get_logger().info("job_started", job=job.value, slot=iso(slot), attempt=attempt)
         tally = self._work(job, lambda: self._is_stopped() or not is_held())
         self._tell(job, slot, attempt, tally)
+        try:
+            self._record(job, slot, attempt, tally, is_held)
+        except KbError as error:
+            get_logger().error("slot_not_recorded", job=job.value, slot=iso(slot), attempt=attempt, problem=str(error))
+            return Ran(slot=slot, attempt=attempt, tally=tally, unrecorded=error)
+        return Ran(slot=slot, attempt=attempt, tally=tally)
+
+    def _record(self, job: JobName, slot: Instant, attempt: int, tally: Tally, is_held: Callable[[], bool]) -> None:
         with self._ledger.write() as tx:
             stored = tx.slots.get(job.value, slot)
             is_ours = stored is not None and (stored.holder, stored.attempts) == (self._holder, attempt)
@@ -138,7 +152,6 @@ class Slots:
                 tx.slots.finish(job.value, slot, status, self._clock.now(), report=tally.summary())
             else:
                 get_logger().warning("slot_lost", job=job.value, slot=iso(slot), attempt=attempt)
-        return Ran(slot=slot, attempt=attempt, tally=tally)
 
     def _tell(self, job: JobName, slot: Instant, attempt: int, tally: Tally) -> None:
         outcome = tally.outcome

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.agenda import rules_of, schedules_of
-from jobs.health import is_recent
+from jobs.health import EVERY, STOPPED, is_recent
 from jobs.schedule import SECOND
 from jobs.turn import outcome_of, turn_of
 from kb.clock import iso
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kb.ledger.slots import DaemonBeat, Slot
     from kb.model import Instant, Json
     from kb.settings_governance import JobsSettings
-
-STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,4 +138,6 @@ def status_of(ledger: Ledger, settings: JobsSettings, now: Instant) -> DaemonSta
 def _health(beat: DaemonBeat, now: Instant, every: int) -> str:
     if beat.state == STOPPED:
         return STOPPED
-    return "alive" if is_recent(beat.heartbeat_at, now, every) else "stale"
+    said = beat.report.get(EVERY)
+    own = said if isinstance(said, int) and said > 0 else every
+    return "alive" if is_recent(beat.heartbeat_at, now, own) else "stale"

@@ -8,12 +8,11 @@ unless `telemetry.capture_content` lets content out; secrets never leave.
 
 from __future__ import annotations
 
+from kb.telemetry.attributes import Attribute, Recording
 from kb.telemetry.content import documents, messages
 from kb.telemetry.gauges import Reading, watched
 from kb.telemetry.names import KEPT_AS, MILVUS, WORKFLOW, Attr, Event, Metric, Operation, Span
 from kb.telemetry.recording import (
-    Attribute,
-    Recording,
     annotate,
     continued,
     count,

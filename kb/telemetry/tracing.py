@@ -9,8 +9,8 @@ from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from kb.telemetry.attributes import Recording, shown
 from kb.telemetry.names import CLIENTS, PARTS, SERVERS, Attr, Span
-from kb.telemetry.recording import Recording, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,12 +11,13 @@ from kb.dates.flat_text import flat
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_VERSION = re.compile(
-    r"(?<![\w.])(?:(?P<label>version|release|ver\.?|build|v|版本号?|(?-i:[A-Z][\w+#-]*))\s?)?"
-    r"(?P<number>\d+(?:\.\d+)+(?:-?(?:rc|beta|alpha|b|a|p)\.?\d*)?)(?![\w%])(?!\.\d)",
+_VERSION = re.compile(  # Chinese puts no space between words: what says 版 or v is told from its neighbours by that
+    r"(?:(?<![\w.])|(?<=[\u3400-\u9fff])(?=版本|v\s?\d|\d+(?:\.\d+)+\s?版))"
+    r"(?:(?P<says>version|release|ver\.?|v|版本号?)\s?|(?P<name>build|(?-i:[A-Z][\w+#-]*))\s?)?"
+    r"(?P<number>\d+(?:\.\d+)+(?:-?(?:rc|beta|alpha|b|a|p)\.?\d*)?)(?P<after>\s?版本?)?"
+    r"(?(after)|(?(says)(?![A-Za-z\d_%])|(?![\w%])))(?!\.\d)",
     re.IGNORECASE,
 )
-_SAYS_VERSION = re.compile(r"version|release|ver\.?|v|版本号?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,10 @@ class Version:
 def versions_of(text: str) -> Iterator[Version]:
     """Yield what may be version numbers, in order of place; see `Version.is_sure`."""
     for match in _VERSION.finditer(flat(text)):
-        label = match["label"] or ""
-        is_said = _SAYS_VERSION.fullmatch(label) is not None
         yield Version(
             number=match["number"].lower(),
-            name="" if is_said else label.lower(),
-            is_said=is_said,
+            name="" if match["after"] else (match["name"] or "").lower(),
+            is_said=match["says"] is not None or match["after"] is not None,
             start=match.start(),
             end=match.end(),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import pytest
 
 from tests.served import OPENS, events_of
 from tests.shell import ROOT
@@ -45,7 +45,11 @@ class Slow:
 
     def _read(self) -> None:
         body = {"question": OPENS, "stream": True, "thread": "t"}
-        with httpx.stream("POST", f"{self.url}/v1/ask", json=body, headers=self.headers, timeout=SECONDS) as reply:
+        asked = {"json": body, "headers": self.headers, "timeout": SECONDS}
+        with (
+            contextlib.suppress(httpx.HTTPError),  # the server may end in the middle
+            httpx.stream("POST", f"{self.url}/v1/ask", **asked) as reply,
+        ):
             self.streamed.append(reply.read().decode())
 
     def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
@@ -111,11 +115,10 @@ def test_what_does_not_end_in_time_is_told_how_to_go_on_and_can_be_resumed(tmp_p
         assert again.process.wait(SECONDS) == 0
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_at_once(tmp_path, second):
+def test_a_second_signal_ends_at_once(tmp_path):
     with slow_server(tmp_path, 600) as server:
         server.ask()
         server.process.send_signal(signal.SIGTERM)
         server.until(lambda: httpx.get(f"{server.url}/readyz").status_code == 503)
-        server.process.send_signal(second)
-        assert server.process.wait(SECONDS) == 128 + second
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(SECONDS) == 128 + signal.SIGINT

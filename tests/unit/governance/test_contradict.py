@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from governance.comparing.sayings import Passed
+from governance.comparing.sayings import Passed, ValueKind
 from governance.contradict import Agree, Contradict, Neither, are_close, compare, disputed
 
 MARCH_2024, MARCH_2025 = 1_709_251_200_000, 1_740_787_200_000
@@ -75,6 +75,32 @@ def test_one_sentence_with_another_value_is_a_contradiction(
     found = said(one, other)
     assert isinstance(found, Contradict), found
     assert (found.kind.value, (found.one_value, found.other_value)) == (kind, values)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["The Orion client library requires at least {} of the server.", "猎户座客户端启动时至少需要服务器{}。"],
+)
+@pytest.mark.parametrize(
+    ("one", "other", "relation"),
+    [
+        ("version 2.4", "v2.4", Agree),
+        ("版本2.4", "2.4版本", Agree),
+        ("version 2.9", "version 2.10", Contradict),
+        ("version 2.1", "version 2.10", Contradict),
+        ("版本2.1", "版本2.10", Contradict),
+        ("2.1版", "2.10版", Contradict),
+        ("v2.1", "v2.10", Contradict),
+        ("version 2.4", "version 2.4.1", Neither),
+        ("版本2.4", "版本2.4.1", Neither),
+    ],
+)
+def test_versions_are_neither_decimals_nor_spellings(
+    sentence: str, one: str, other: str, relation: type[object]
+) -> None:
+    found = said(sentence.format(one), sentence.format(other))
+    assert isinstance(found, relation), found
+    assert getattr(found, "kind", ValueKind.VERSION) is ValueKind.VERSION
 
 
 @pytest.mark.parametrize(
