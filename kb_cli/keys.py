@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import is_agent
 from kb_cli.session import AsJson, Tenant, clock, ledger_of, log_by_default, settings_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def create(
     from kb_cli.values import readable
 
     readable(name, expires)
+    refuse_agents()
     log_by_default(context)
     settings = settings_of(tenant=tenant)
     now = clock().now()
@@ -110,6 +112,7 @@ def revoke(
     from kb_cli.values import readable
 
     readable(id_)
+    refuse_agents()
     log_by_default(context)
     settings = settings_of(tenant=tenant)
     now = clock().now()
@@ -124,6 +127,18 @@ def revoke(
         render.emit_json({**as_object(key, now), "was_valid": was_valid})
     else:
         render.say(f"{key.id}  {key.name}: {'void from now on' if was_valid else 'was void before'}")
+
+
+def refuse_agents() -> None:
+    """Let nobody make themselves a person's key, or take one away, whose shell is an agent's.
+
+    Raises:
+        Refused: it is.
+    """
+    from kb.errors import Refused
+
+    if is_agent():
+        raise Refused("an agent may not make or revoke keys: a person decides who may do what")
 
 
 def as_object(key: ApiKey, now: Instant) -> dict[str, Json]:

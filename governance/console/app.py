@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from governance.console.pages import answers, doors, memories, overview, queue, rollback, sources, sweeps
 from governance.console.sessions import signer_of
 from governance.console.showing import HERE, page
-from governance.console.visitor import LoginNeeded, NotAllowed
+from governance.console.visitor import LoginNeeded, NotAllowed, seen
 from kb.errors import (
     DependencyError,
     InputError,
@@ -25,8 +25,11 @@ from kb.errors import (
     UnknownMemory,
     UnknownSweep,
 )
+from kb.log import get_logger
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastapi import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,15 +37,21 @@ if TYPE_CHECKING:
     from governance.console.parts import Getter, Known
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
-    (b"cache-control", b"no-store"),
+    (b"cross-origin-opener-policy", b"same-origin"),
     (b"referrer-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
 )
+FRESH = (b"cache-control", b"no-store")
+ASKED_AGAIN = (b"cache-control", b"no-cache")  # of files: kept, and asked for again by their tag
+STATIC = "/static"
+UNFORESEEN = "Something unexpected went wrong; the log names it by this request's id."
+MALFORMED = "What was sent is not what the page asks for."
+ABSENT = "There is no such page."
 _STATUS: tuple[tuple[type[KbError], HTTPStatus], ...] = (  # first match wins: narrow before wide
     (NotAllowed, HTTPStatus.FORBIDDEN),
     (UnknownMemory, HTTPStatus.NOT_FOUND),
@@ -67,7 +76,7 @@ def console_app(service: Getter, *, known: Known) -> FastAPI:
     app.state.known = known
     app.state.signer = None
     app.add_middleware(_Sealed)
-    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app.mount(STATIC, StaticFiles(directory=HERE / "static"), name="static")
     for module in (doors, overview, queue, memories, sweeps, rollback, sources, answers):
         app.include_router(module.router)
     app.add_exception_handler(LoginNeeded, _to_login)
@@ -93,11 +102,14 @@ class _Sealed:
             secret = serve.session_secret
             state.signer = signer_of(None if secret is None else secret.get_secret_value(), serve.session_hours)
 
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        headers = (*HEADERS, ASKED_AGAIN if path.startswith(f"{STATIC}/") else FRESH)
+        own = {name for name, _ in headers}
+
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in HEADERS}
                 kept = [pair for pair in message["headers"] if pair[0].lower() not in own]
-                message = {**message, "headers": [*kept, *HEADERS]}
+                message = {**message, "headers": [*kept, *headers]}
             await send(message)
 
         await self._app(scope, receive, sealed)
@@ -111,33 +123,34 @@ async def _to_login(request: Request, _: Exception) -> Response:
 async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, KbError)
     status = next((s for kind, s in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
-    moved = getattr(error, "moved", ())
-    return page(
-        request,
-        "error.html",
-        None,
-        status=status,
-        said=str(error),
-        hint=error.hint,
-        moved=list(moved),
-        code=int(status),
-    )
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect or a wrong setting: the operator's to read
+        get_logger().error("request_failed", path=request.url.path, exc_info=error)
+        return await _said(request, status, own=UNFORESEEN)
+    return await _said(request, status, said=str(error), hint=error.hint, moved=getattr(error, "moved", ()))
 
 
 async def _malformed(request: Request, _: Exception) -> Response:
-    said = "what was sent is not what the page asks for"
-    return page(request, "error.html", None, status=422, said=said, hint="", moved=[], code=422)
+    return await _said(request, HTTPStatus.UNPROCESSABLE_ENTITY, own=MALFORMED)
 
 
 async def _absent(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return page(
-        request,
-        "error.html",
-        None,
-        status=error.status_code,
-        said=error.detail,
-        hint="",
-        moved=[],
-        code=error.status_code,
-    )
+    is_absent = error.status_code == HTTPStatus.NOT_FOUND
+    return await _said(request, error.status_code, own=ABSENT if is_absent else "", said=str(error.detail))
+
+
+async def _said(
+    request: Request, status: int, *, own: str = "", said: str = "", hint: str = "", moved: Sequence[str] = ()
+) -> Response:
+    """Return a page that says what went wrong, in the visitor's language and with their way on.
+
+    Args:
+        request: that failed.
+        status: of the page.
+        own: in words of the console, which are translated.
+        said: else in words of what failed.
+        hint: what to do.
+        moved: ids of the memories that stand in the way.
+    """
+    given = {"own": own, "said": said, "hint": hint, "moved": list(moved), "code": int(status)}
+    return page(request, "error.html", await seen(request), status=status, **given)

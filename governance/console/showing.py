@@ -6,10 +6,13 @@ import json
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
+from governance.console.visible import is_web, visible
 from governance.console.visitor import language_of
 from kb.clock import iso
 
@@ -33,18 +36,10 @@ def page(request: Request, name: str, who: Visitor | None, /, *, status: int = 2
         return found.format(**values) if values else found
 
     home = request.scope.get("root_path", "")
-    text = (
-        _environment()
-        .get_template(name)
-        .render(
-            t=said,
-            language=language,
-            who=who,
-            home=home,
-            here=request.url.path.removeprefix(home) or "/",
-            **given,
-        )
-    )
+    here = request.url.path.removeprefix(home) or "/"
+    place = f"{here}?{request.url.query}" if request.url.query else here
+    named = {"t": said, "language": language, "who": who, "home": home, "here": here}
+    text = _environment().get_template(name).render(**named, place=place, **given)
     return HTMLResponse(text, status_code=status)
 
 
@@ -61,15 +56,27 @@ def _environment() -> Environment:
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(instant=_instant, short=_short, percent=_percent)
+    made.filters.update(instant=_instant, when=_when, day=_day, short=_short, percent=_percent, part=_part, kept=_kept)
+    made.tests["web"] = is_web
     return made
 
 
 def _instant(at: Instant | None) -> str:
     return (iso(at) or "–").replace("T", " ").removesuffix("Z")
+
+
+def _when(at: Instant | None) -> Markup:
+    """Return an instant for readers and machines; a page says once that times are in UTC."""
+    named = iso(at)
+    return Markup("–") if named is None else Markup("<time datetime='{}'>{}</time>").format(named, _instant(at))
+
+
+def _day(at: Instant | None) -> str:
+    return (iso(at) or "–")[:10]
 
 
 def _short(id_: str) -> str:
@@ -78,3 +85,13 @@ def _short(id_: str) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.0%}"
+
+
+def _part(id_: str) -> str:
+    """Return an id as one part of a path."""
+    return quote(id_, safe="")
+
+
+def _kept(value: str) -> Markup:
+    """Return what a form must send back exactly as it came, escaped and otherwise as it is."""
+    return escape(value)

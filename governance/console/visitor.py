@@ -10,7 +10,7 @@ from fastapi import Depends, Form, Request
 
 from governance.actor import Actor, Role
 from governance.console.sessions import Session
-from kb.errors import Refused
+from kb.errors import DependencyError, Refused
 from kb.keys import Holder, KeyScope, Principal, principal_of
 
 if TYPE_CHECKING:
@@ -98,9 +98,43 @@ async def visitor(request: Request) -> Visitor:
     found = await parts.threads.call(_principal, parts.memories, session.key_id)
     if found is None:
         raise LoginNeeded
-    if not found.may(KeyScope.QUERY) and not found.may(KeyScope.GOVERN):
-        raise NotAllowed(f"the key {found.name!r} may neither query nor govern")
-    return Visitor(principal=found, token=signer.token(session), language=language_of(request))
+    return Visitor(principal=welcome(found), token=signer.token(session), language=language_of(request))
+
+
+def welcome(principal: Principal) -> Principal:
+    """Return whom a key stands for, who must be somebody that may read here.
+
+    Raises:
+        NotAllowed: the key may neither query nor govern.
+    """
+    if not principal.may(KeyScope.QUERY) and not principal.may(KeyScope.GOVERN):
+        raise NotAllowed(f"the key {principal.name!r} may neither query nor govern")
+    return principal
+
+
+async def seen(request: Request) -> Visitor | None:
+    """Return who looks, None for nobody: for pages that are shown to anybody, as those that say what went wrong."""
+    try:
+        return await visitor(request)
+    except (LoginNeeded, NotAllowed, DependencyError):
+        return None
+
+
+def from_here(request: Request) -> None:
+    """Let only forms of this site pass.
+
+    Raises:
+        NotAllowed: the browser says that another site sent it.
+    """
+    is_foreign = request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    if is_foreign or (origin is not None and _host_of(origin) != request.headers.get("host", "")):
+        raise NotAllowed("the form was sent from another site")
+
+
+def _host_of(origin: str) -> str:
+    """Return host and port of an origin; its scheme is left out, since a proxy may end TLS."""
+    return origin.partition("://")[2]
 
 
 def signer_in(request: Request) -> Signer:
@@ -109,18 +143,26 @@ def signer_in(request: Request) -> Signer:
     return found
 
 
-async def decider(
-    request: Request, who: Annotated[Visitor, Depends(visitor)], csrf: Annotated[str, Form()] = ""
+async def sender(
+    request: Request, who: Annotated[Visitor, Depends(visitor)], csrf: Annotated[str, Form(max_length=128)] = ""
 ) -> Visitor:
-    """Return who decides: the form is this session's, came from this site, and the key may govern.
+    """Return who sent a form: it is this session's, and came from this site.
 
     Raises:
         NotAllowed: one of these does not hold.
     """
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise NotAllowed("the form was sent from another site")
+    from_here(request)
     if not hmac.compare_digest(csrf.encode("utf-8", "replace"), who.token.encode()):
         raise NotAllowed("the form is not of this session", hint="load the page again and repeat it")
+    return who
+
+
+async def decider(who: Annotated[Visitor, Depends(sender)]) -> Visitor:
+    """Return who decides: a person whose key may govern.
+
+    Raises:
+        NotAllowed: it may not.
+    """
     if not who.may_decide:
         raise NotAllowed(f"the key {who.principal.name!r} may look, not decide: it lacks the scope govern")
     return who
@@ -136,4 +178,5 @@ def _principal(memories: Memories, key_id: str) -> Principal | None:
 
 
 Looks = Annotated[Visitor, Depends(visitor)]
+Sends = Annotated[Visitor, Depends(sender)]
 Decides = Annotated[Visitor, Depends(decider)]

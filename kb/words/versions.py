@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VERSION = re.compile(  # Chinese puts no space between words: what says 版 or v is told from its neighbours by that
-    r"(?:(?<![\w.])|(?<=[\u3400-\u9fff])(?=版本|v\s?\d|\d+(?:\.\d+)+\s?版))"
+    r"(?:(?<![\w.])|(?<=[\u3400-\u9fff])(?=版本|v(?:er\.?|ersion)?\s?\d|\d+(?:\.\d+)+\s?版))"
     r"(?:(?P<says>version|release|ver\.?|v|版本号?)\s?|(?P<name>build|(?-i:[A-Z][\w+#-]*))\s?)?"
     r"(?P<number>\d+(?:\.\d+)+(?:-?(?:rc|beta|alpha|b|a|p)\.?\d*)?)(?P<after>\s?版本?)?"
     r"(?(after)|(?(says)(?![A-Za-z\d_%])|(?![\w%])))(?!\.\d)",

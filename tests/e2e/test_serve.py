@@ -137,7 +137,7 @@ def test_a_key_lives_from_its_making_to_its_revocation(serving):
         assert client.get("/v1/models").status_code == 200
         listed = serving.kb.run("key", "list", "--json")
         (shown,) = [key for key in listed.lines[0]["keys"] if key["id"] == made["id"]]
-        assert shown["used_at"] is not None
+        assert shown["used_at"] is not None, (shown, serving.log.read_text()[-3000:], serving.kb.run("key", "list").out)
         assert made["key"].split("_", 2)[2] not in listed.out + listed.err
         assert "secret" not in listed.out
         revoked = serving.kb.json("key", "revoke", made["id"])

@@ -5,12 +5,21 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from governance.console.pages.done import inside
 from governance.console.showing import page
-from governance.console.visitor import COOKIE, LANGUAGE, LANGUAGES, Looks, NotAllowed, parts_of, signer_in
-from kb.keys import KeyScope
+from governance.console.visitor import (
+    COOKIE,
+    LANGUAGE,
+    LANGUAGES,
+    Sends,
+    from_here,
+    parts_of,
+    signer_in,
+    welcome,
+)
 
 if TYPE_CHECKING:
     from kb.keys import Principal
@@ -30,22 +39,19 @@ async def asked(request: Request) -> Response:
 @router.post("/login")
 async def login(request: Request, key: Annotated[str, Form(max_length=256)] = "") -> Response:
     """Let a key in."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise NotAllowed("the form was sent from another site")
+    from_here(request)
     parts = parts_of(request)
     found: Principal | None = await parts.threads.call(request.app.state.known, parts.memories, key.strip())
     if found is None:
         return page(request, "login.html", None, is_wrong=True, status=HTTPStatus.UNAUTHORIZED)
-    if not (found.may(KeyScope.QUERY) or found.may(KeyScope.GOVERN)):
-        raise NotAllowed(f"the key {found.name!r} may neither query nor govern")
-    _, cookie = signer_in(request).begun(found.key_id, parts.clock.now())
+    _, cookie = signer_in(request).begun(welcome(found).key_id, parts.clock.now())
     answer = _home(request)
     answer.set_cookie(
         COOKIE,
         cookie,
         max_age=round(parts.settings.serve.session_hours * 3_600),
         path=request.scope.get("root_path", "") or "/",
-        secure=request.url.scheme == "https",
+        secure=_is_secure(request),
         httponly=True,
         samesite="strict",
     )
@@ -53,7 +59,7 @@ async def login(request: Request, key: Annotated[str, Form(max_length=256)] = ""
 
 
 @router.post("/logout")
-async def logout(request: Request, who: Looks) -> Response:
+async def logout(request: Request, who: Sends) -> Response:
     """Forget who is here."""
     del who
     answer = RedirectResponse(f"{request.scope.get('root_path', '')}/login", HTTPStatus.SEE_OTHER)
@@ -62,14 +68,28 @@ async def logout(request: Request, who: Looks) -> Response:
 
 
 @router.get("/language/{language}")
-async def language(request: Request, language: str, back: str = "/") -> Response:
+async def language(
+    request: Request, language: str, back: Annotated[str, Query(max_length=4_096)] = "/"
+) -> Response:
     """Choose a language and go back to a page of this console."""
     home = request.scope.get("root_path", "")
-    is_ours = back.startswith("/") and not back.startswith(("//", "/\\"))
-    answer = RedirectResponse(f"{home}{back if is_ours else '/'}", HTTPStatus.SEE_OTHER)
+    answer = RedirectResponse(f"{home}{inside(back)}", HTTPStatus.SEE_OTHER)
     if language in LANGUAGES:
-        answer.set_cookie(LANGUAGE, language, max_age=YEAR_S, path=home or "/", httponly=True, samesite="lax")
+        answer.set_cookie(
+            LANGUAGE,
+            language,
+            max_age=YEAR_S,
+            path=home or "/",
+            secure=_is_secure(request),
+            httponly=True,
+            samesite="strict",
+        )
     return answer
+
+
+def _is_secure(request: Request) -> bool:
+    """Return whether the browser came by TLS, here or at a proxy; who lies about it only locks themself out."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", "").lower())
 
 
 def _home(request: Request) -> Response:

@@ -62,6 +62,12 @@ def said(one: str, other: str) -> Agree | Contradict | Neither:
             ("€29", "€19"),
         ),
         (
+            "海港大桥晴天的最大载重量为三百二十七吨。",
+            "海港大桥晴天的最大载重量为五十五吨。",
+            "number",
+            ("三百二十七吨", "五十五吨"),
+        ),
+        (
             "Access tokens of the Orion gateway expire after 90 minutes without use.",
             "Access tokens of the Orion gateway expire after two hours without use.",
             "number",
@@ -123,6 +129,9 @@ def test_versions_are_neither_decimals_nor_spellings(
             "The Orion library was founded on 2011-05-03 in Utrecht.",
         ),
         ("海港大桥晴天的最大载重量为40吨。", "海港大桥晴天的最大载重量为40000公斤。"),
+        ("海港大桥晴天的最大载重量为40吨。", "海港大桥晴天的最大载重量为四十吨。"),
+        ("海港大桥晴天的最大载重量为三百二十七吨。", "海港大桥晴天的最大载重量为327吨。"),
+        ("海港大桥去年的过桥车辆达到一万二千辆。", "海港大桥去年的过桥车辆达到1.2万辆。"),
     ],
 )
 def test_equal_values_in_other_units_and_formats_agree(one: str, other: str) -> None:

@@ -27,6 +27,11 @@ def test_no_history_and_a_mistake_or_two_cost_nothing(good: int, bad: int) -> No
     assert prior_reason(Record(good=good, bad=bad), TrustPolicy(confidence=0.9)) == ""
 
 
+def test_a_history_of_refusals_costs_what_the_mean_says_down_to_half() -> None:
+    cases = {(0, 3): 4 / 7, (3, 3): 7 / 10, (96, 3): 100 / 103, (0, 4): 0.5, (0, 1_000): FLOOR}
+    assert {key: factor(Record(good=key[0], bad=key[1])) for key in cases} == cases
+
+
 @given(records)
 def test_more_against_a_source_never_helps_it_and_more_for_it_never_hurts(record: Record) -> None:
     worse, better = Record(good=record.good, bad=record.bad + 1), Record(good=record.good + 1, bad=record.bad)
