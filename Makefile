@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup postgres redis prometheus demo test soak check format docs bench lock clean
+.PHONY: help setup postgres redis prometheus chromium demo test soak check format docs bench lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -68,7 +68,13 @@ prometheus:  # likewise for the rules and dashboards: promtool, and a server tha
 	  apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; \
 	else echo "Prometheus is not installed: rules and dashboards cannot be tried (on Debian: apt-get install prometheus)" >&2; fi
 
-test: setup postgres redis prometheus  ## set up and run every test but the soak runs
+chromium:  # likewise for the review console: a browser, and a font that has Chinese
+	@if command -v chromium >/dev/null && fc-list :lang=zh 2>/dev/null | grep -q .; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fontconfig fonts-noto-cjk; \
+	else echo "Chromium is not installed: the review console cannot be tried in it (on Debian: apt-get install chromium fonts-noto-cjk)" >&2; fi
+
+test: setup postgres redis prometheus chromium  ## set up and run every test but the soak runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not soak" $(ARGS)
 
 soak: setup postgres redis  ## the long randomised runs: crashes, concurrency, full disks

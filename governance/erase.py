@@ -375,11 +375,11 @@ def _member_json(member: Member) -> dict[str, Json]:
     return {"id": member.id, "kind": member.kind.value, "standing": member.standing.value, "doc_id": member.doc_id}
 
 
-def refuse_nameless(selection: Selection) -> None:
-    """Refuse a selection that erasure does not know: it takes ids, or one source.
+def refuse_nameless(ids: Sequence[str], source: str) -> None:
+    """Refuse what erasure does not know: it takes ids, or one source.
 
     Raises:
         InputError: neither is given, or both.
     """
-    if bool(selection.memories) is bool(selection.source):
+    if bool(ids) is bool(source):
         raise InputError("say what to forget: ids of memories, or --source")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from governance.actor import Actor, Role, vouching
 from governance.decisions import DECISIONS, REASONS, refusal
 from governance.plan import Plan
+from governance.running import REASON_BYTES
 from governance.sweep import apply
 from kb.errors import InputError, UnknownMemory
 from kb.evidence_rules import is_rejected
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from kb.model import Json, Memory
     from kb.sweeps import Sweep
 
-NOTE_BYTES = 2_048
 MAX_IDS = 1_000  # of one bulk decision
 
 
@@ -92,8 +92,8 @@ def _check(job: SweepJob, ids: Sequence[MemoryId], actor: Actor, reason: str) ->
         raise InputError(f"{job.value} is no decision on single memories")
     if not ids or len(ids) > MAX_IDS:
         raise InputError(f"name 1 to {MAX_IDS:,} memories, not {len(ids):,}")
-    if len(reason.encode("utf-8", "surrogatepass")) > NOTE_BYTES:
-        raise InputError(f"the reason is longer than {NOTE_BYTES:,} bytes")
+    if len(reason.encode("utf-8", "surrogatepass")) > REASON_BYTES:
+        raise InputError(f"the reason is longer than {REASON_BYTES:,} bytes")
     if job is SweepJob.ANNOTATE:
         if not reason.strip():
             raise InputError("an annotation needs words", hint="kb memory annotate ID --reason TEXT")

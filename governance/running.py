@@ -19,7 +19,7 @@ from governance.effects.erased import is_forgotten
 from governance.effects.plain import GONE
 from governance.effects.undone import MOVED, put_back
 from governance.writer import Writer
-from kb.errors import IntegrityError, StaleRevision
+from kb.errors import InputError, IntegrityError, StaleRevision
 from kb.log import get_logger
 from kb.model import MemoryId
 from kb.sweeps import ImageKind, Sweep, SweepId, SweepJob, SweepStatus
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kb.sweeps import Action, ActionKind, Image
 
 LOCK_WAIT_S = 30.0  # a person's decision waits for the sweep that runs
+REASON_BYTES = 2_048  # of a person's own words; the journal keeps them for years
 TRIES = 5  # of a batch, whose effects may meet a writer on rows that were not planned for
 PAGE = 1_000
 SKIPPED = "skipped"
@@ -85,7 +86,13 @@ class Run:
 
 
 def begin(tx: LedgerTx, plan: Plan, *, actor: str, reason: str, now: Instant, undoes: SweepId | None = None) -> Sweep:
-    """Record a sweep and its whole plan, before anything is done."""
+    """Record a sweep and its whole plan, before anything is done.
+
+    Raises:
+        InputError: the reason is too long.
+    """
+    if len(reason.encode("utf-8", "surrogatepass")) > REASON_BYTES:
+        raise InputError(f"the reason is longer than {REASON_BYTES:,} bytes")
     sweep = Sweep(
         id=SweepId(uuid.uuid4().hex),
         tenant=plan.tenant,

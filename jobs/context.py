@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from jobs.report import Tally
     from kb.memories import Memories
     from kb.ports import Clock
     from kb.settings import Settings
@@ -58,3 +59,12 @@ def tenants_of(context: JobContext, memories: Memories) -> list[str]:
         return [context.tenant]
     with memories.ledger.read() as tx:
         return tx.tenants.list()
+
+
+def note_stranger(context: JobContext, memories: Memories, tally: Tally) -> None:
+    """Note that a tenant is named of which nothing is stored: a misspelt name must not pass for an idle one."""
+    if context.tenant is None:
+        return
+    with memories.ledger.read() as tx:
+        if context.tenant not in tx.tenants.list():
+            tally.notes.append(f"nothing of a tenant {context.tenant!r} is stored")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobs.context import tenants_of
+from jobs.context import note_stranger, tenants_of
 from jobs.erasure import finish
 from jobs.tidy import tidy
 from kb.sweeps import SweepJob, SweepStatus
@@ -54,6 +54,7 @@ def collect(context: JobContext, memories: Memories, tally: Tally) -> None:
 
 
 def _sweep(context: JobContext, memories: Memories, tally: Tally, job: SweepJob) -> None:
+    note_stranger(context, memories, tally)
     for tenant in tenants_of(context, memories):
         if context.is_stopped():
             tally.is_stopped = True

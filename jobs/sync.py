@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobs.context import tenants_of
+from jobs.context import note_stranger, tenants_of
 
 if TYPE_CHECKING:
     from ingest.report import Report
@@ -40,6 +40,7 @@ class _Watch:
 
 def sync(context: JobContext, memories: Memories, tally: Tally) -> None:
     """Ingest every registered source; one that cannot be synced keeps no other from it."""
+    note_stranger(context, memories, tally)
     tenants = tenants_of(context, memories)
     home = context.settings.tenant
     if context.tenant is None and context.settings.sources and home not in tenants:

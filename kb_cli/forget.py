@@ -59,8 +59,8 @@ def forget(
     if not erase:
         hint = "`kb memory reject ID` keeps it out of answers, `kb rollback` takes a source back; both can be undone"
         raise Refused("nothing was forgotten: to forget is to erase, and that needs --erase", hint=hint)
+    refuse_nameless(ids or (), source)
     selection = Selection(memories=tuple(ids or ()), source=source)
-    refuse_nameless(selection)
     wanted = Wanted(selection=selection, with_derived=with_derived, with_copies=with_copies)
     settings = settings_of(tenant=tenant)
     if plan:

@@ -168,7 +168,7 @@ def _object_in(file: str) -> dict[str, Json]:
         raise InputError(f"{where} cannot be read: {why}", hint=MAKE) from error
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where} holds no plan: it is not JSON", hint=MAKE) from error
     if not isinstance(found, dict):
         raise InputError(f"{where} holds no plan", hint=MAKE)

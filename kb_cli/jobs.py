@@ -63,12 +63,15 @@ def run(
 
     With --slot the run is recorded, and is made once however often and from wherever it is asked for.
     """
+    from governance.running import REASON_BYTES
     from jobs.context import JobContext
     from jobs.names import JobName
     from jobs.stopping import ended_by_signals
     from kb.errors import InputError
     from kb_cli.daemon import opener
 
+    if len(reason.encode("utf-8", "surrogatepass")) > REASON_BYTES:
+        raise InputError(f"the reason is longer than {REASON_BYTES:,} bytes")
     if not dry_run:
         acting(None, f"run {job.value} on")
     if slot and (dry_run or tenant is not None):

@@ -119,6 +119,7 @@ def main() -> None:
     from kb.errors import ExitCode, KbError
 
     as_json = "--json" in sys.argv[1:]
+    render.open_closed()
     try:
         code = _run()
     except KbError as error:

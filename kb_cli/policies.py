@@ -86,8 +86,12 @@ def forecast(
         (seen,) = foreseen(memories, [chosen], memories.clock.now(), days)
     if plot is not None:
         from governance.plot import plotted
+        from kb.errors import InputError
 
-        marks = plotted(seen, plot)
+        try:
+            marks = plotted(seen, plot)
+        except OSError as error:
+            raise InputError(f"{plot} cannot be written: {error.strerror}", hint="name another file") from error
         render.tell(*(f"{mark} in the picture is {words}: no font here can show it" for mark, words in marks.items()))
     if as_json:
         render.emit_json(_forecast_json(seen))

@@ -49,6 +49,9 @@ def _write(stream: TextIO, text: str) -> None:
     """Write at once: a watch goes on, and its reader waits. A reader who has gone (`| head`) does not stop the work.
 
     What the stream's encoding cannot say is written as an escape, never an error.
+
+    Raises:
+        DependencyError: stdout takes no more; a plan that is cut must not pass for a whole one.
     """
     try:
         encoding = stream.encoding or "utf-8"
@@ -56,15 +59,31 @@ def _write(stream: TextIO, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         silence("stdout" if stream is sys.stdout else "stderr")
+    except OSError as error:
+        is_data = stream is sys.stdout
+        silence("stdout" if is_data else "stderr")
+        if is_data:
+            from kb.errors import DependencyError
+
+            hint = "free some space, or write it elsewhere; what the command did is done"
+            raise DependencyError(f"the output cannot be written: {error.strerror}", hint=hint) from error
 
 
 def silence(*names: Literal["stdout", "stderr"]) -> None:
     """Let all further output on these streams go nowhere, since nobody reads it."""
     nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     for name in names:
-        first: TextIO = getattr(sys, f"__{name}__")
-        os.dup2(nowhere.fileno(), first.fileno())  # what is left in its buffer goes there, too
+        first: TextIO | None = getattr(sys, f"__{name}__")
+        if first is not None:
+            os.dup2(nowhere.fileno(), first.fileno())  # what is left in its buffer goes there, too
         setattr(sys, name, nowhere)
+
+
+def open_closed() -> None:
+    """Let output go nowhere on streams that whoever called has closed (`>&-`): the work is done all the same."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
 
 
 def is_heard() -> bool:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from serving.limits import Buckets
     from serving.service import Service
 
-CONSOLE = "/console"  # pages that browsers load by the dozen; their login limits itself
+CONSOLE = "/console"  # pages that browsers load by the dozen, for whoever has logged in
+LOGIN = f"{CONSOLE}/login"
 UNMETERED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
@@ -40,7 +41,7 @@ class Metered:
             scope["state"]["principal"] = caller
             if caller is not None:
                 await self._take(scope, f"key:{caller.key_id}")
-            elif not scope["path"].startswith(CONSOLE):
+            elif not scope["path"].startswith(CONSOLE) or (scope["path"] == LOGIN and scope["method"] == "POST"):
                 await self._take(scope, f"address:{_address(scope)}")
         await self._app(scope, receive, send)
 

@@ -93,6 +93,7 @@ class Governed:
     checker: Callable[[int], Desk]  # by day: who is asked in the nightly recheck
     checks: int = 0
     _asked: int = 0
+    _went_short: bool = False  # something that was seen today was not checked, for want of budget
     _found: list[MemoryId] = field(default_factory=list)
     _checked: dict[str, int] = field(default_factory=dict)
     _owned: list[MemoryId] = field(default_factory=list)
@@ -239,7 +240,7 @@ class Governed:
 
         What two pages of one search say the same was a check already.
         """
-        now, left = self.memories.clock.now(), self._left() if self.parts.checks else 0
+        now, left = self.memories.clock.now(), self._left_at_night() if self.parts.checks else 0
         policy, desk = replace(self._policy, checks=left), self.checker(day) if left else None
         if self.parts.own_extractor:
             plan = plan_recheck(self.memories, policy, now, checker=desk)
@@ -260,6 +261,11 @@ class Governed:
     def _rechecked(self, actions: Sequence[Action]) -> Plan:
         now = self.memories.clock.now()
         return Plan(tenant=TENANT, job=SweepJob.RECHECK, policy=self._policy.hash, at=now, actions=tuple(actions))
+
+    def _left_at_night(self) -> int:
+        """Return how many checks may go to what fell due or waits: disputes come first, also those of tomorrow."""
+        went_short, self._went_short = self._went_short, False
+        return 0 if went_short and not self.parts.own_extractor else self._left()
 
     def _left(self) -> int:
         """Return how many checks the budget still has."""
@@ -291,9 +297,10 @@ class Governed:
         self.memories.projector.drain()
 
     def _asked_outside(self, question: str, day: int) -> Sequence[Page]:
-        if not self.parts.checks or not self._left():
+        if not self.parts.checks or day - self._checked.get(question, -CHECK_EVERY) < CHECK_EVERY:
             return ()
-        if day - self._checked.get(question, -CHECK_EVERY) < CHECK_EVERY:
+        if not self._left():
+            self._went_short = True
             return ()
         self._checked[question] = day
         self.checks += 1

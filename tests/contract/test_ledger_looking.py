@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kb.history import Edge, EdgeKind, EvidenceEvent, EvidenceKind
 from kb.ledger.looking import START, Place
-from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
+from kb.model import FOREVER, Kind, MemoryId, Scope, SourceClass, Standing
 from kb.reputation import Record
 from kb.sweeps import Action, ActionKind, Sweep, SweepId, SweepJob
 from tests.ledger_samples import NOW, a_document, a_memory
@@ -120,3 +120,45 @@ def test_a_source_is_known_by_its_pieces_that_were_refused_or_borne_out(ledger: 
         }
         assert tx.reputation.of_hosts("acme", []) == {}
         assert tx.reputation.of_author(a_memory(9, kind=Kind.NOTE, source_class=SourceClass.AGENT)) == Record()
+
+
+def test_what_waits_and_was_cited_comes_most_cited_first_from_a_place_on(ledger: Ledger) -> None:
+    waits = {"standing": Standing.QUARANTINED, "kind": Kind.WEB, "valid_to": FOREVER}
+    kept(
+        ledger,
+        *(a_memory(n, **waits) for n in (1, 2, 3, 4)),
+        a_memory(5, **{**waits, "kind": Kind.DOCUMENT}),
+        a_memory(6, **{**waits, "standing": Standing.ACTIVE}),
+        a_memory(7, tenant="other", **waits),
+        a_memory(8, **{**waits, "valid_to": NOW}),
+    )
+    with ledger.write() as tx:
+        for n, times in ((1, 1), (2, 3), (3, 1), (5, 9), (6, 9), (7, 9), (8, 9)):
+            for _ in range(times):
+                tx.utility.bump(cited=[a_memory(n).id], now=NOW)
+        tx.utility.bump(retrieved=[a_memory(4).id], now=NOW)
+    with ledger.read() as tx:
+        found = tx.looking.used("acme", 10)
+        assert [(m.id, cited) for m, cited in found] == [("m00002", 3), ("m00001", 1), ("m00003", 1)]
+        assert [m.id for m, _ in tx.looking.used("acme", 10, Place(1, "m00001"))] == ["m00003"]
+        assert len(tx.looking.used("acme", 1)) == 1
+
+
+def test_what_a_search_found_together_is_found_by_the_search_alone(ledger: Ledger) -> None:
+    ids = [a_memory(n).id for n in range(4)]
+    steps = (
+        ("search://s/one", ids[0], EdgeKind.FOUND),
+        ("search://s/one", ids[1], EdgeKind.FOUND),
+        ("search://s/two", ids[1], EdgeKind.FOUND),
+        ("search://s/two", ids[2], EdgeKind.FOUND),
+        ("search://s/one", ids[3], EdgeKind.DERIVED),
+    )
+    with ledger.write() as tx:
+        tx.lineage.add([Edge(tenant="acme", parent=p, child=c, kind=k, at=NOW) for p, c, k in steps])
+    with ledger.read() as tx:
+        assert tx.looking.found_with(ids) == {
+            ids[0]: frozenset(ids[:2]),
+            ids[1]: frozenset(ids[:3]),
+            ids[2]: frozenset(ids[1:3]),
+        }
+        assert tx.looking.found_with([]) == {}

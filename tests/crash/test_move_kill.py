@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
-NOTES = 1500
+NOTES = 300
 
 
 @dataclass(frozen=True, kw_only=True)

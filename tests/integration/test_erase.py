@@ -162,6 +162,7 @@ def test_derived_notes_and_copies_stay_unless_they_are_meant_too(small: Vault) -
     assert [m.id for m in erased.reach.copies] == [copy]
     assert set(ids(store)) == {derived, copy}
     assert small.found(spellings("astrolabe").values()) == []  # what only the erased one said
+    assert small.found([secret.encode()]) == [], "nor does its lineage, or the journal, name it"
     assert small.found(spellings("marigold-otter-seven").values()) != []  # the copy says it still
     more = add_note(store, "Another one was written from the note that stays.", derived)
     wide = small.forget(derived, copy, with_derived=True, with_copies=True)

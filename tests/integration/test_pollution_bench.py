@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from bench.pollution.governed import Governed, Parts
+from bench.pollution.governed import CHECK_BUDGET, Governed, Parts
+from bench.pollution.latency import interleaved
 from bench.pollution.metrics import scored
 from bench.pollution.policies import Given
 from bench.pollution.roster import maker
@@ -30,6 +32,12 @@ def test_one_seed_is_one_result(vectors: Vectors) -> None:
     one, two = (simulate(FACTS, 3, SMALL, maker("governed"), vectors) for _ in range(2))
     assert one.asked == two.asked
     assert one.checks == two.checks
+
+
+@pytest.mark.parametrize("name", ["governed", "governed_own_extractor"])
+def test_no_policy_asks_outside_more_often_than_the_budget_allows(vectors: Vectors, name: str) -> None:
+    run = simulate(FACTS, 2, SMALL, maker(name), vectors)
+    assert run.checks <= math.ceil(1 + CHECK_BUDGET * len(run.asked))
 
 
 def test_a_policy_that_is_told_garbage_for_labels_shows_the_same(vectors: Vectors) -> None:
@@ -66,3 +74,10 @@ def test_a_governed_store_shows_no_echo_however_often_it_answered(vectors: Vecto
             assert shown.texts == (text,)
             echo = f"{question} ninety tonnes"
             policy.answered(Given(id=f"a{n}", day=n, question=question, echo=echo, support=shown.ids))
+
+
+def test_two_policies_are_timed_in_turn_on_one_timeline(vectors: Vectors) -> None:
+    short = replace(SMALL, days=7)
+    pair = interleaved(FACTS, 0, short, vectors, ("plain", "governed"))
+    assert set(pair) == {"plain", "governed"}
+    assert all(0 < own["p50_ms"] <= own["p95_ms"] for own in pair.values())

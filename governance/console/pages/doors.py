@@ -68,9 +68,7 @@ async def logout(request: Request, who: Sends) -> Response:
 
 
 @router.get("/language/{language}")
-async def language(
-    request: Request, language: str, back: Annotated[str, Query(max_length=4_096)] = "/"
-) -> Response:
+async def language(request: Request, language: str, back: Annotated[str, Query(max_length=4_096)] = "/") -> Response:
     """Choose a language and go back to a page of this console."""
     home = request.scope.get("root_path", "")
     answer = RedirectResponse(f"{home}{inside(back)}", HTTPStatus.SEE_OTHER)

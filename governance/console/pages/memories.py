@@ -13,7 +13,7 @@ from governance.console.visitor import Looks, parts_of
 from governance.explain import explain
 from governance.lineage import traced
 from governance.policy import policy_of
-from kb.model import Kind, MemoryId, Standing
+from kb.model import Kind, MemoryId, SourceClass, Standing
 from kb.search import SearchRequest
 from kb.trust import effective
 
@@ -29,7 +29,11 @@ Words = Annotated[str, Query(max_length=500)]
 
 @router.get("/memories")
 async def listed(
-    request: Request, who: Looks, q: Words = "", standing: Standing | None = None, after: str = ""
+    request: Request,
+    who: Looks,
+    q: Words = "",
+    standing: Standing | None = None,
+    after: Annotated[str, Query(max_length=128)] = "",
 ) -> Response:
     """List memories, or those that come near some words, whatever their confidence."""
     parts = parts_of(request)
@@ -65,6 +69,7 @@ def _listed(parts: Parts, tenant: str, words: str, standing: Standing | None, af
     return {
         "memories": found,
         "believed": {m.id: _believed(parts, m) for m in found},
+        "gate": parts.memories.gate,
         "next": found[-1].id if len(found) == SHOWN and not words else "",
         "q": words,
         "chosen": standing.value if standing else "",
@@ -78,7 +83,8 @@ def _believed(parts: Parts, memory: Memory) -> float:
 
 def _shown(parts: Parts, tenant: str, memory_id: str, done: str) -> dict[str, Any]:
     memories = parts.memories
-    explained = explain(memories, MemoryId(memory_id), policy_of(parts.settings, tenant), parts.clock.now())
+    policy = policy_of(parts.settings, tenant)
+    explained = explain(memories, MemoryId(memory_id), policy, parts.clock.now())
     with memories.ledger.read() as tx:
         used = [tx.answers.get(id_, tenant) for id_ in tx.answers.of_memory(MemoryId(memory_id))[:USED]]
     trace = traced(memories, memory_id, tenant)
@@ -86,6 +92,8 @@ def _shown(parts: Parts, tenant: str, memory_id: str, done: str) -> dict[str, An
     return {
         "e": explained,
         "m": explained.memory,
+        "gate": policy.gate,
+        "until": explained.now + policy.trust[SourceClass.CURATED].hold,
         "used": [a for a in used if a is not None],
         "up": len(trace.up),
         "down": len(trace.down),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from governance.console.pages.done import after
+from governance.console.pages.done import after, sure
 from governance.console.showing import page
 from governance.console.visitor import Decides, Looks, parts_of
 from governance.policy import policy_of
@@ -44,14 +44,17 @@ async def survey(
 async def roll_back(
     request: Request,
     who: Decides,
+    *,
     key: Annotated[str, Form(max_length=128)],
     source: Sent = "",
     document: Sent = "",
     batch: Sent = "",
     memory: Sent = "",
     reason: Annotated[str, Form(max_length=2_000)] = "",
+    ticked: Annotated[str, Form(alias="sure", max_length=8)] = "",
 ) -> Response:
     """Roll back what was shown, or refuse when it reaches further by now."""
+    sure(ticked, "a rollback")
     parts = parts_of(request)
     said = {"source": source, "document": document, "batch": batch, "memory": memory}
     sweeps = await parts.threads.call(_roll_back, parts, who, said, key, reason)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from governance.console.pages.done import after, can_undo, told
+from governance.console.pages.done import after, can_undo, sure, told
 from governance.console.showing import page
 from governance.console.visitor import Decides, Looks, parts_of
 from governance.corroborate import plan_promote
@@ -33,15 +33,18 @@ if TYPE_CHECKING:
 router = APIRouter()
 SHOWN = 200
 HISTORY = 50
+PAGES = 200
 JOBS = (SweepJob.DECAY, SweepJob.PROMOTE, SweepJob.RECHECK, SweepJob.PRUNE, SweepJob.GC)
 FAR = 2**62
 
 
 @router.get("/sweeps")
-async def history(request: Request, who: Looks, done: str = "") -> Response:
+async def history(
+    request: Request, who: Looks, number: Annotated[int, Query(alias="page", ge=1, le=PAGES)] = 1, done: str = ""
+) -> Response:
     """List sweeps, the latest first."""
     parts = parts_of(request)
-    given = await parts.threads.call(_history, parts, who.tenant, done)
+    given = await parts.threads.call(_history, parts, who.tenant, number, done)
     return page(request, "sweeps.html", who, jobs=[j.value for j in JOBS], **given)
 
 
@@ -62,8 +65,11 @@ async def applied(
     plan: Annotated[str, Form(max_length=64)],
     allow_mass: Annotated[str, Form(max_length=8)] = "",
     reason: Annotated[str, Form(max_length=2_000)] = "",
+    ticked: Annotated[str, Form(alias="sure", max_length=8)] = "",
 ) -> Response:
     """Do exactly what the preview showed."""
+    if job == SweepJob.GC:
+        sure(ticked, "an erasure")
     parts = parts_of(request)
     sweep = await parts.threads.call(_applied, parts, who, job, at, plan, bool(allow_mass), reason)
     return after(request, f"/sweeps/{sweep.id}", [])
@@ -98,10 +104,13 @@ async def undone(
     return after(request, "/sweeps", [sweep])
 
 
-def _history(parts: Parts, tenant: str, done: str) -> dict[str, Any]:
+def _history(parts: Parts, tenant: str, number: int, done: str) -> dict[str, Any]:
     with parts.memories.ledger.read() as tx:
-        sweeps = tx.sweeps.list(HISTORY, tenant=tenant)
+        found = tx.sweeps.list(number * HISTORY + 1, tenant=tenant)
+    sweeps = found[(number - 1) * HISTORY : number * HISTORY]
     return {
+        "number": number,
+        "more": len(found) > number * HISTORY,
         "sweeps": sweeps,
         "undoable": {s.id for s in sweeps if can_undo(s)},
         "sweep": told(parts.memories, tenant, done),

@@ -1,7 +1,8 @@
-// Keys for who decides much: j and k move, x ticks, v r p decide on the item at hand, u undoes, Enter opens.
+// Keys for who decides much: j and k move, x ticks, v r p decide on what is ticked, else on the item at hand, u undoes, Enter opens.
 "use strict";
 (() => {
   let at = -1;
+  document.documentElement.classList.add("js");
   const items = () => [...document.querySelectorAll(".item")];
   const go = (to) => {
     const all = items();
@@ -11,17 +12,15 @@
     all[at].focus({ preventScroll: true });
     all[at].scrollIntoView({ block: "nearest" });
   };
+  const arrive = () => { // after a decision the page says at which item it was made
+    at = items().findIndex((item) => item.classList.contains("at"));
+    if (at >= 0) go(at);
+  };
   const decide = (decision) => {
-    const item = items()[at];
     const form = document.getElementById("bulk");
-    const button = form && form.querySelector(`button[value="${decision}"]`);
-    if (!item || !button) return false;
-    if (!form.querySelector('input[name="ids"]:checked')) {
-      const box = item.querySelector('input[name="ids"]');
-      if (box) box.checked = true;
-    }
-    button.click();
-    return true;
+    const place = form && form.querySelector('input[name="ids"]:checked') ? form.querySelector(".bar") : items()[at];
+    const button = place && place.querySelector(`button[value="${decision}"]`);
+    if (button) button.click();
   };
   const acts = {
     j: () => go(at + 1),
@@ -33,15 +32,17 @@
     Enter: () => { const link = items()[at] && items()[at].querySelector("a.open"); if (link) link.click(); },
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (/^(INPUT|SELECT|TEXTAREA|BUTTON|A|SUMMARY)$/.test(event.target.tagName) && !(event.target.type === "checkbox" && event.key !== " ")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat && !/^[jk]$/.test(event.key)) return;
+    const { tagName, type } = event.target;
+    if (/^(INPUT|SELECT|TEXTAREA|BUTTON|A|SUMMARY)$/.test(tagName) && !(type === "checkbox" && /^[a-z]$/.test(event.key))) return;
     const button = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
-    if (acts[event.key] && items().length) { event.preventDefault(); acts[event.key](); }
+    if (Object.hasOwn(acts, event.key) && items().length) { event.preventDefault(); acts[event.key](); }
     else if (button) { event.preventDefault(); button.click(); }
   });
   document.addEventListener("change", (event) => {
     if (event.target.id !== "all") return;
     document.querySelectorAll('#bulk input[name="ids"]').forEach((box) => { box.checked = event.target.checked; });
   });
-  document.addEventListener("htmx:afterSettle", () => { at = -1; });
+  document.addEventListener("DOMContentLoaded", arrive);
+  document.addEventListener("htmx:afterSettle", arrive);
 })();
