@@ -29,15 +29,17 @@ def daemon(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from jobs.daemon import Daemon
     from jobs.stopping import ended_by_signals
-    from kb.vitals import watching
 
-    _log_by_default(context)
-    settings, time = loaded(), clock()
-    switch_on(settings, prometheus=settings.jobs.health_port is not None)
-    with ended_by_signals() as stop, _ledger(settings) as ledger, watching(ledger, settings, time):
-        Daemon(settings, ledger, clock=time, open_memories=opener(settings), stop=stop).serve()
+    with ended_by_signals() as stop:  # heard from the first moment: what is told to end while it starts ends in order
+        from jobs.daemon import Daemon
+        from kb.vitals import watching
+
+        _log_by_default(context)
+        settings, time = loaded(), clock()
+        switch_on(settings, prometheus=settings.jobs.health_port is not None)
+        with _ledger(settings) as ledger, watching(ledger, settings, time):
+            Daemon(settings, ledger, clock=time, open_memories=opener(settings), stop=stop).serve()
 
 
 @app.command("status")

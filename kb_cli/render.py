@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -102,7 +103,10 @@ def fail(error: KbError, *, as_json: bool) -> None:
         said = error_json(error)
         if moved := getattr(error, "moved", ()):  # what an exact plan, or an undo, found changed
             said["moved"] = [key.replace("\x1f", " ") for key in moved]
-        emit_json({"error": said})
+        from kb.errors import DependencyError
+
+        with suppress(DependencyError):  # stdout takes no more: the code and stderr say it
+            emit_json({"error": said})
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

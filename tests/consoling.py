@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -49,6 +49,7 @@ class Console:
     memories: Memories
     clock: FakeClock
     served: Served
+    visits: list[Visit] = field(default_factory=list)
 
     def key(self, tenant: str, *scopes: KeyScope, holder: Holder = Holder.PERSON, name: str = "ada") -> str:
         """Make a key that may look and decide, unless scopes are given, and return its text."""
@@ -56,9 +57,14 @@ class Console:
 
     def visitor(self, tenant: str, *scopes: KeyScope, **options: Any) -> Visit:
         """Return a visitor who has logged in."""
-        visit = Visit(self.url)
+        visit = self.stranger()
         assert visit.login(self.key(tenant, *scopes, **options)).status_code == 303
         return visit
+
+    def stranger(self) -> Visit:
+        """Return a visitor who has not logged in."""
+        self.visits.append(Visit(self.url))
+        return self.visits[-1]
 
 
 class Visit(httpx.Client):
@@ -106,7 +112,10 @@ def open_console(data_dir: Path, *, clock: FakeClock | None = None, **options: A
         try:
             assert stands.wait(120)
             assert made, "the server did not come up"
-            yield Console(f"{made[0].url}/console", memories, clock, made[0])
+            console = Console(f"{made[0].url}/console", memories, clock, made[0])
+            yield console
+            for visit in console.visits:
+                visit.close()
         finally:
             loop.call_soon_threadsafe(ends.set)
             thread.join()

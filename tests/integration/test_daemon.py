@@ -211,6 +211,54 @@ def _leads(ledger: Ledger) -> bool:
         return any(d.is_leader for d in tx.slots.daemons())
 
 
+class Full:
+    """A ledger whose disk is full while it is told so: what is there can be read."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.is_full = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._ledger, name)
+
+    def write(self) -> object:
+        if self.is_full:
+            raise LedgerUnavailable("the disk is full")
+        return self._ledger.write()
+
+
+def test_a_job_whose_end_the_full_disk_does_not_take_is_not_repeated_at_once(tmp_path: Path) -> None:
+    clock, seen = FakeClock(), Seen()
+
+    with open_ledger(None, data_dir=tmp_path / "kb") as ledger:
+        full = Full(ledger)
+
+        def fill_up(_: JobContext) -> None:
+            full.is_full = True
+
+        seen.deeds = {JobName.PRUNE: fill_up}
+        with serving(tmp_path, clock, seen, full, prune="daily 04:00", attempts=3, backoff_seconds=60):  # type: ignore[arg-type]
+            until(lambda: full.is_full, "it has run")
+            until(lambda: not _runs(ledger), "its end was lost")
+            full.is_full = False
+            clock.advance(59 * SECOND)
+            beats(ledger, clock)
+            assert seen.runs[JobName.PRUNE] == 1, "it is no attempt that killed its process"
+            seen.deeds = {}
+            clock.advance(2 * SECOND)
+            until(lambda: outcomes(ledger, JobName.PRUNE) == ["done"], "it is tried again")
+        assert seen.runs[JobName.PRUNE] == 2
+
+
+def _runs(ledger: Ledger) -> bool:
+    """Return whether somebody holds the lock of the job."""
+    try:
+        with ledger.lock("job-prune"):
+            return False
+    except Locked:
+        return True
+
+
 def test_a_wrong_schedule_keeps_the_daemon_from_starting(tmp_path: Path) -> None:
     with (
         open_ledger(None, data_dir=tmp_path / "kb") as ledger,
