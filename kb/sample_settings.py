@@ -17,13 +17,14 @@ from kb.settings import (
     WebSearchSettings,
 )
 from kb.settings_governance import GovernSettings, JobsSettings
+from kb.settings_serving import ServeSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
 
-_TABLES = ("ingest", "chat", "search", "ask", "govern", "jobs", "telemetry", "trust", "sources")
+_TABLES = ("ingest", "chat", "search", "ask", "govern", "jobs", "serve", "telemetry", "trust", "sources")
 _PLAIN: dict[str, type[BaseModel]] = {
     "ingest": IngestSettings,
     "chat": ChatSettings,
@@ -31,6 +32,7 @@ _PLAIN: dict[str, type[BaseModel]] = {
     "ask": AskSettings,
     "govern": GovernSettings,
     "jobs": JobsSettings,
+    "serve": ServeSettings,
     "telemetry": TelemetrySettings,
 }
 _NESTED = ("thresholds", "classes", "tenants")  # tables of their own

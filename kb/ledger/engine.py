@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,9 +123,17 @@ def _sqlite_ledger(target: Target, file: Path) -> Ledger:
 
 
 def _create_private(file: Path) -> None:
+    """Make the file where there is none, its mode that of its log files, too.
+
+    One that is there is not even opened: closing it would free every lock that SQLite holds on it in this process, and
+    the next process to end would throw the log away as nobody's, with all that is written to it from then on.
+    """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its log files the same mode
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        if not os.access(file, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise LedgerUnavailable(
             f"the ledger ({file}) cannot be opened: {error.strerror}",

@@ -1,4 +1,4 @@
-"""Export, an empty machine, import: the same answers, the same trust, the same lineage, and what was undone stays so."""
+"""Export, an empty machine, import: the same answers, the same trust, the same lineage, and what is out stays out."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 HOUR = 3_600_000
 QUESTION = "How many tons does the Anping bridge carry on a dry day?"
-SECRET = "The Halcyon vault opens with the phrase marigold-otter-seven."
+PHRASE = "The Halcyon vault opens with the phrase marigold-otter-seven."
 RUMOUR = "Ninety tons may cross the Anping bridge at night, somebody said."
-ASKED = (QUESTION, "the toll of the Anping bridge", "data retention of access logs", "数据保留多久")
+ASKED = (QUESTION, "the toll of the Anping bridge", "数据保留多久")
 
 
 @dataclass
@@ -35,20 +35,18 @@ class Place:
 
     def seen(self, told: dict[str, Any]) -> dict[str, Any]:
         """Return all that a user can see of the store without changing it."""
-        ids = [m["id"] for m in self.json("memory", "list", "--limit", "500")["memories"]]
+        hits = [self.json("search", question, "--gate", "0.3")["hits"] for question in ASKED]
         return {
-            "hits": [[(h["id"], h["effective_confidence"]) for h in self._hits(q)] for q in ASKED],
-            "scores": [[pytest.approx(h["score"], abs=1e-5) for h in self._hits(q)] for q in ASKED],
-            "memories": [self.json("memory", "get", id_) for id_ in ids],
+            "hits": [[(h["id"], h["effective_confidence"]) for h in found] for found in hits],
+            "scores": [[pytest.approx(h["score"], abs=1e-5) for h in found] for found in hits],
+            "memories": self.json("memory", "list", "--limit", "500")["memories"],
+            "got": [self.json("memory", "get", id_) for id_ in told["ids"]],
             "traces": [self.json("memory", "trace", id_) for id_ in told["ids"]],
             "explained": [self.json("govern", "explain", id_) for id_ in told["ids"]],
             "answer": self.json("trace", told["answer"]),
             "history": self.json("govern", "history"),
             "sweep": self.json("govern", "show", told["sweep"]),
         }
-
-    def _hits(self, question: str) -> list[dict[str, Any]]:
-        return list(self.json("search", question, "--gate", "0.3")["hits"])
 
     def asked(self) -> tuple[Any, ...]:
         """Return what an answer says: its id is new each time."""
@@ -85,7 +83,7 @@ def told(kb: Shell, old: Place) -> dict[str, Any]:
     note = old.json("memory", "add", "Forty tons, the answer said.", "--from", answer["answer_id"])["id"]
     rumour = old.json("memory", "add", RUMOUR)["id"]
     sweep = old.json("rollback", "--memory", rumour, "--yes", "--reason", "a rumour")["sweep_id"]
-    secret = old.json("memory", "add", SECRET)["id"]
+    secret = old.json("memory", "add", PHRASE)["id"]
     old.json("memory", "forget", secret, "--erase", "--yes", "--by", "ada")
     kb.at = T0 + HOUR
     return {"answer": answer["answer_id"], "ids": [cited, other, note, rumour], "rumour": rumour, "sweep": sweep}
@@ -120,7 +118,7 @@ def test_a_store_on_an_empty_machine_is_the_same_store(
     assert new.asked() == old.asked()
     assert LOAD in str(new.asked())
 
-    refused = new.json("memory", "add", SECRET, code=5)
+    refused = new.json("memory", "add", PHRASE, code=5)
     assert refused["error"]["type"] == "Refused"
     again = new.json("memory", "add", RUMOUR)
     assert again["standing"] == "quarantined", "what was rolled back stays out"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +51,7 @@ def test_what_is_no_plan_is_refused_however_deep_it_is(kb: Shell) -> None:
 
 
 def test_a_picture_that_cannot_be_written_is_said(kb: Shell) -> None:
-    error = kb.json("govern", "forecast", "--plot", os.path.join("nowhere", "x.png"), code=2)["error"]
+    error = kb.json("govern", "forecast", "--plot", "nowhere/x.png", code=2)["error"]
     assert error["message"] == "nowhere/x.png cannot be written: No such file or directory"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import sys
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -122,3 +123,33 @@ def test_a_writer_that_does_not_let_go_is_said(tmp_path: Path) -> None:
     assert "repeat" in fault.hint
     first.close()
     second.close()
+
+
+COUNTED = """
+import sys
+from pathlib import Path
+from kb.ledger import open_ledger
+with open_ledger(None, data_dir=Path(sys.argv[1])) as ledger:
+    with ledger.read() as tx:
+        print(len(tx.memories.page("", 100)))
+"""
+
+
+def test_a_ledger_that_a_process_opens_again_loses_nothing_when_others_come_and_go(tmp_path):
+    """Closing the file by another way than SQLite's frees the process's locks, and the next visitor takes the log."""
+
+    def seen_by_another() -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", COUNTED, str(tmp_path)], check=True, capture_output=True, text=True
+        )
+        return int(done.stdout)
+
+    with open_ledger(None, data_dir=tmp_path) as ledger:
+        with ledger.write() as tx:
+            tx.memories.add([a_memory("one")])
+        with open_ledger(None, data_dir=tmp_path) as again, again.read() as tx:
+            assert tx.memories.page("", 100)
+        seen_by_another()
+        with ledger.write() as tx:
+            tx.memories.add([a_memory("two")])
+        assert seen_by_another() == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,15 +11,19 @@ import pytest
 from kb.errors import ConfigError, InputError, Refused
 from kb.index.projector import LOCK as PROJECTOR
 from kb.ledger import open_ledger
-from kb.ledger.portable import CARRIED, EMBEDDINGS, KEYS, LEFT_OUT
+from kb.ledger.migrations import HEAD
+from kb.ledger.portable import CARRIED, EMBEDDINGS, KEYS, LEFT_OUT, shape_at_head
 from kb.ledger.schema_serving import METADATA
 from kb.memories import Note
 from kb.moving.exporting import Wanted, exported
-from kb.moving.importing import imported, looked_through
+from kb.moving.importing import imported, looked_through, take_in
+from kb.moving.manifest import Manifest
 from kb.moving.reading import reading
+from kb.moving.writing import writing
 from kb.rebuild import reconcile
 from kb.settings import Settings
 from tests.fakes.embedder import HashingEmbedder
+from tests.ledger_samples import a_memory
 from tests.moving import WHOLE, everything, export, filled, rewritten, settings_of
 from tests.stores import InProcessServer, open_store, search
 
@@ -197,6 +202,30 @@ def test_nothing_is_overwritten_and_nothing_is_left_of_what_failed(full: Memorie
         with pytest.raises(Exception, match="cannot be written: No space left"):
             exported(full, settings_of(full, tmp_path / "x"), tmp_path / name, WHOLE, progress=fail)
     assert {p.name for p in tmp_path.iterdir()} == {"full", "taken", "taken.tar"}
+
+
+def peak(rows: int, folder: Path) -> int:
+    """Return the most bytes that an export and an import of so many memories held at once."""
+    folder.mkdir()
+    with open_ledger(None, data_dir=folder / "one") as one, open_ledger(None, data_dir=folder / "two") as two:
+        with one.write() as tx:
+            tx.memories.add([a_memory(n, text=f"{n} " * 400) for n in range(rows)])
+        tracemalloc.start()
+        with writing(folder / "a") as archive, one.read() as tx:
+            file = archive.add("memories", shape_at_head("memories"), tx.portable.rows("memories"))
+            said = {"schema": HEAD, "product": "1", "created_at": "", "tenant": None, "space": None, "trust": {}}
+            archive.seal(Manifest(**said, tables={"memories": file}))
+        looked_through(folder / "a")
+        with reading(folder / "a") as archive_:
+            take_in(two, archive_, None, 0)
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return held
+
+
+def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
+    few, many = peak(3000, tmp_path / "few"), peak(9000, tmp_path / "many")
+    assert many < 1.3 * few
 
 
 def test_two_imports_exclude_each_other_and_a_drainer_is_not_needed(full: Memories, tmp_path: Path) -> None:
