@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from serving.failures import ClientGone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from fastapi import Request
 
@@ -78,6 +78,21 @@ async def timed(
                 await asyncio.wait({coming})
                 if not coming.cancelled():
                     coming.exception()  # seen: nobody reads on
+
+
+async def told_to_the_end(parts: AsyncGenerator[bytes], failed: Callable[[Exception], bytes]) -> AsyncGenerator[bytes]:
+    """Yield a stream's parts; what goes wrong on the way is the last of them, for its status has been sent.
+
+    Args:
+        parts: closed in the end.
+        failed: tells an error.
+    """
+    try:
+        async with contextlib.aclosing(parts):
+            async for part in parts:
+                yield part
+    except Exception as error:  # noqa: BLE001 - this is where the unforeseen ends
+        yield failed(error)
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:

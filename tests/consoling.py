@@ -14,8 +14,8 @@ import httpx
 from kb.history import AnswerId, AnswerRecord, CitedMemory, Edge, EdgeKind, EvidenceEvent, EvidenceKind
 from kb.keys import Holder, KeyScope
 from kb.model import SourceClass, Standing
-from kb.trust import DAY_MS
-from tests.disputing import FIFTY, FORTY, FUENFZIG, VIERZIG, derive, keep, policy, recheck, said
+from kb.trust import DAY_MS, trusted
+from tests.disputing import FIFTY, FORTY, FUENFZIG, POLICIES, VIERZIG, derive, keep, policy, recheck, said
 from tests.served import open_server
 from tests.stores import T0, FakeClock, open_store
 
@@ -141,7 +141,8 @@ def contested(memories: Memories, tenant: str, *, in_chinese: bool = False) -> t
 def due(memories: Memories, tenant: str) -> Memory:
     """Store a memory whose verification has run out."""
     memory = of_tenant(tenant, "due", OLD, verified=True)
-    memory = replace(memory, trust=replace(memory.trust, anchor=T0 - 3 * DAY_MS))
+    half_life = POLICIES[memory.source_class].half_life
+    memory = replace(memory, trust=trusted(0.95, T0 - 3 * DAY_MS, half_life, verified_at=T0 - 183 * DAY_MS))
     keep(memories, memory)
     return memory
 
@@ -204,7 +205,7 @@ def furnished(memories: Memories, tenant: str) -> dict[str, Memory]:
     faded = replace(
         faded,
         created_at=T0 - 900 * DAY_MS,
-        trust=replace(faded.trust, anchor=T0 - 900 * DAY_MS),
+        trust=trusted(0.6, T0 - 900 * DAY_MS, POLICIES[SourceClass.WEB].half_life),
         standing=Standing.ACTIVE,
         standing_reason="",
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kb.ledger.portable import CARRIED, META, STAYS
+from kb.ledger.portable import CARRIED
 from kb.memories import Note
 from kb.moving.exporting import Wanted, exported
-from kb.moving.manifest import MANIFEST, parsed, written
+from kb.moving.manifest import MANIFEST
 from kb.settings import Settings
 from tests.stores import sync, write
 
@@ -65,13 +65,3 @@ def with_digest(said: dict[str, Any]) -> bytes:
 
     body = {key: value for key, value in said.items() if key != "digest"}
     return json.dumps({**body, "digest": _digest_of(body)}).encode()
-
-
-def travelled(rows: Rows) -> Rows:
-    """Return rows without what `meta` says about one ledger alone."""
-    return {**rows, META: [row for row in rows[META] if row["key"] not in STAYS]}
-
-
-def resealed(manifest: Manifest) -> Manifest:
-    """Return a manifest as a reader finds it."""
-    return parsed(written(manifest))

@@ -13,7 +13,8 @@ MAX_TOKENS = 2_000  # longer texts are shown without their difference: it would 
 LONG = 700  # characters; more is folded away
 AROUND = 120  # characters that stay on each side of a difference
 GAP = " … "
-_TOKEN = re.compile(r"[㐀-鿿぀-ヿ가-힯]|\w+|\s+|.", re.DOTALL)
+_EAST = "㐀-鿿぀-ヿ가-힯"
+_TOKEN = re.compile(rf"[{_EAST}]|[^\W{_EAST}]+|\s+|.", re.DOTALL)
 
 
 class Piece(NamedTuple):

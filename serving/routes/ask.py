@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from serving.bodies import AskBody, ResumeBody, checked
 from serving.description import ANSWERS, PROBLEMS
 from serving.failures import Turned, problem_in_stream
 from serving.principal import Asker, service_of
-from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, unless_gone
+from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, told_to_the_end, unless_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from crag_runtime.events import Event
     from crag_runtime.result import Waiting
     from kb.keys import Principal
+    from kb.model import Json
     from serving.service import Service
 
 router = APIRouter(prefix="/v1", tags=["ask"])
@@ -113,37 +115,31 @@ async def _answered(
     from crag_runtime.objects import result_json  # noqa: PLC0415 - likewise
 
     if is_streaming or "text/event-stream" in request.headers.get("accept", ""):
-        return EventStream(_told(request, events, is_kept=is_kept(service)))
+        parts = _told(request, events, is_kept=is_kept(service))
+        return EventStream(told_to_the_end(parts, partial(_failed, request)))
     result = await unless_gone(request, ended(events))
     status = HTTPStatus.OK if isinstance(result, Answer) else HTTPStatus.ACCEPTED
     return JSONResponse(result_json(result, is_kept=is_kept(service)), status)
 
 
 async def _told(request: Request, events: AsyncGenerator[Event], *, is_kept: bool) -> AsyncGenerator[bytes]:
-    """Yield a question's events as they are sent; what goes wrong on the way is the last of them."""
     from crag_runtime.objects import event_json  # noqa: PLC0415 - likewise
+
+    async with aclosing(timed(events, request.state.deadline)) as heard:
+        async for event in heard:
+            yield KEEP_ALIVE if event is None else event_bytes(event.kind, event_json(event, is_kept=is_kept))
+
+
+def stream_problem(request: Request, error: Exception) -> dict[str, Json]:
+    """Return the problem that ends a question's stream."""
     from crag_runtime.runs import Closed  # noqa: PLC0415 - likewise
 
-    try:
-        async with aclosing(timed(events, request.state.deadline)) as heard:
-            async for event in heard:
-                if event is None:
-                    yield KEEP_ALIVE
-                    continue
-                said = event_json(event, is_kept=is_kept)
-                yield event_bytes(event.kind, said)
-    except TimeoutError:
-        yield _failed(request, late())
-    except Closed as error:
-        yield _failed(request, closed(error))
-    except Exception as error:  # noqa: BLE001 - the status has been sent: this is where the unforeseen ends
-        yield _failed(request, error)
-
-
-def late() -> Turned:
-    """Return what ends a stream at its limit."""
-    return Turned(HTTPStatus.GATEWAY_TIMEOUT, "the request took too long", kind="TimedOut")
+    if isinstance(error, TimeoutError):
+        error = Turned(HTTPStatus.GATEWAY_TIMEOUT, "the request took too long", kind="TimedOut")
+    elif isinstance(error, Closed):
+        error = closed(error)
+    return problem_in_stream(request.scope, error)
 
 
 def _failed(request: Request, error: Exception) -> bytes:
-    return event_bytes("error", {"event": "error", **problem_in_stream(request.scope, error)})
+    return event_bytes("error", {"event": "error", **stream_problem(request, error)})

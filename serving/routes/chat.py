@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,10 @@ from serving.completions import (
     question_in,
 )
 from serving.description import CHATS, MODELS
-from serving.failures import RefusedParameter, problem_in_stream
+from serving.failures import RefusedParameter
 from serving.principal import Asker, service_of
-from serving.routes.ask import closed, ended, is_kept, late
-from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, unless_gone
+from serving.routes.ask import ended, is_kept, stream_problem
+from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, told_to_the_end, unless_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -54,7 +55,8 @@ async def chat_completions(body: ChatBody, request: Request, caller: Asker) -> R
     events = service.runtime.stream(asked)
     created = service.clock.now() // 1000
     if body.stream:
-        return EventStream(_told(request, events, body, ignored, created))
+        parts = _told(request, events, body, ignored, created)
+        return EventStream(told_to_the_end(parts, partial(_failed, request)))
     result = await unless_gone(request, ended(events))
     return JSONResponse(completion(result.answer_id, created, result, _extra(result, service, ignored)))
 
@@ -99,23 +101,13 @@ def _question(body: ChatBody, caller: Principal, service: Service) -> AskRequest
 async def _told(
     request: Request, events: AsyncGenerator[Event], body: ChatBody, ignored: list[str], created: int
 ) -> AsyncGenerator[bytes]:
-    """Yield a completion's chunks; what goes wrong on the way is the last of them."""
-    from crag_runtime.runs import Closed  # noqa: PLC0415 - of a library that the server loads while it starts
-
-    try:
-        async with aclosing(timed(events, request.state.deadline)) as heard:
-            async for event in heard:
-                if event is None:
-                    yield KEEP_ALIVE
-                elif event.result is not None:
-                    for part in _written(request, event.result, body, ignored, created):
-                        yield part
-    except TimeoutError:
-        yield _failed(request, late())
-    except Closed as error:
-        yield _failed(request, closed(error))
-    except Exception as error:  # noqa: BLE001 - the status has been sent: this is where the unforeseen ends
-        yield _failed(request, error)
+    async with aclosing(timed(events, request.state.deadline)) as heard:
+        async for event in heard:
+            if event is None:
+                yield KEEP_ALIVE
+            elif event.result is not None:
+                for part in _written(request, event.result, body, ignored, created):
+                    yield part
 
 
 def _written(
@@ -135,6 +127,6 @@ def _extra(result: Answer | Waiting, service: Service, ignored: list[str]) -> di
 
 
 def _failed(request: Request, error: Exception) -> bytes:
-    said = problem_in_stream(request.scope, error)
+    said = stream_problem(request, error)
     kind = "server_error" if int(str(said["status"])) >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
     return event_bytes("", {"error": {"message": said["detail"], "type": kind, "param": None, "code": None}})

@@ -96,5 +96,5 @@ def test_no_log_says_what_a_memory_says_whatever_is_done_with_it(kb: Shell) -> N
     (hit, *_) = [m for m in told("memory", "list", "--limit", "100")["memories"] if m["kind"] == "document"]
     told("memory", "forget", hit["id"], note["id"], "--erase", "--yes", "--with-derived", "--with-copies")
     assert any('"event"' in log for log in logs), "it is logged what is done"
-    said = [line for log in logs for line in log.splitlines() for w in (secret, also) if w in line]
+    said = [line for log in logs for line in log.splitlines() for w in ("periwinkle", "碧") if w in line]
     assert said == []

@@ -196,6 +196,26 @@ def test_a_daemon_that_loses_its_lease_leads_again_and_goes_on(
         until(lambda: outcomes(ledger, JobName.RECONCILE) == ["done"] * 2, "it leads again")
 
 
+def test_a_job_hears_before_its_next_batch_that_its_daemon_leads_no_longer(tmp_path: Path) -> None:
+    clock, seen = FakeClock(), Seen()
+    begun, heard = threading.Event(), threading.Event()
+
+    def take_long(context: JobContext) -> None:
+        assert not context.is_stopped()
+        begun.set()
+        until(context.is_stopped, "it is told that another one leads")
+        heard.set()
+
+    seen.deeds = {JobName.PRUNE: take_long}
+    with (
+        open_ledger(None, data_dir=tmp_path / "kb") as ledger,
+        serving(tmp_path, clock, seen, ledger, prune="daily 04:00", lease_seconds=300),  # it looks no second time
+    ):
+        assert begun.wait(60)
+        lose(None, tmp_path / "kb")
+        assert heard.wait(60)
+
+
 def _robbed(stack: ExitStack, other: Ledger, ledger_url: str | None, data_dir: Path) -> bool:
     """Take the lease away and keep it, if the daemon is not quicker."""
     lose(ledger_url, data_dir)

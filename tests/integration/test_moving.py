@@ -224,7 +224,7 @@ def peak(rows: int, folder: Path) -> int:
 
 
 def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
-    few, many = peak(3000, tmp_path / "few"), peak(9000, tmp_path / "many")
+    few, many = peak(1500, tmp_path / "few"), peak(4500, tmp_path / "many")
     assert many < 1.3 * few
 
 

@@ -6,12 +6,13 @@ import asyncio
 import json
 import random
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from schemathesis.generation import GenerationMode
 
 from kb.keys import KeyScope
 from tests.served import open_server, with_bridge
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-OURS = ("/v1/ask", "/v1/ask/resume", "/v1/search", "/v1/chat/completions", "/v1/models", "/v1/models/{model}")
-EXAMPLES = 12  # a path; the long run is the soak's
+JSON = "application/json"
+OURS = [
+    ("POST", "/v1/ask"),
+    ("POST", "/v1/ask/resume"),
+    ("POST", "/v1/search"),
+    ("POST", "/v1/chat/completions"),
+    ("GET", "/v1/models/{model}"),
+]
+EXAMPLES = 12  # of each path and kind
 
 
 @pytest.fixture(scope="module")
@@ -48,30 +56,25 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def schema(live: tuple[str, str]) -> object:
-    return schemathesis.openapi.from_url(f"{live[0]}/openapi.json").include(path=list(OURS))
+def schema(live: tuple[str, str]) -> Any:
+    return schemathesis.openapi.from_url(f"{live[0]}/openapi.json")
 
 
-described = schemathesis.pytest.from_fixture("schema")
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(("method", "path"), OURS)
+def test_whatever_is_sent_to_a_described_path_gets_a_described_reply(live, schema, method, path, mode):
+    operation = schema[path][method]
+    check_of = schemathesis.checks.CHECKS.get_one
+    checks = [check_of(name) for name in ("not_a_server_error", "status_code_conformance", "content_type_conformance")]
 
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    def holds(case: Any) -> None:
+        response = case.call(headers={"Authorization": f"Bearer {live[1]}"}, timeout=60)
+        assert response.status_code < 500, response.text
+        case.validate_response(response, checks=checks)
 
-@described.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much, HealthCheck.too_slow],
-)
-def test_whatever_is_sent_to_a_described_path_gets_a_described_reply(case, live):
-    response = case.call(headers={"Authorization": f"Bearer {live[1]}"}, timeout=60)
-    assert response.status_code < 500, response.text
-    case.validate_response(
-        response,
-        checks=[
-            schemathesis.checks.not_a_server_error,
-            schemathesis.checks.CHECKS.get_one("status_code_conformance"),
-            schemathesis.checks.CHECKS.get_one("content_type_conformance"),
-        ],
-    )
+    holds()
 
 
 def test_whatever_headers_and_bodies_come_the_server_answers_and_lives_on(live):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs.health import MISSED, Pulse, health_page
+from jobs.health import EVERY as EVERY_KEY
+from jobs.health import MISSED, STOPPED, Pulse, health_page
 from jobs.status import status_of
 from kb.ledger import open_ledger
 from kb.ledger.slots import DaemonBeat
@@ -105,3 +106,27 @@ def test_the_page_says_503_unless_the_heart_beats_and_the_ledger_hears_it(change
 def test_the_page_of_a_standby_is_well_and_says_that_it_does_not_lead(is_leader: bool) -> None:  # noqa: FBT001 - a parameter
     found, said = asked(Pulse(id="one", state="waiting", is_leader=is_leader, at=NOW), NOW)
     assert (found, said["is_leader"]) == (200, is_leader)
+
+
+def test_how_often_a_heart_beats_is_said_by_its_daemon_not_by_who_looks(kept: Ledger) -> None:
+    beat(kept, "quick")
+    slow = DaemonBeat(
+        id="slow",
+        host="there",
+        pid=2,
+        version="1",
+        is_leader=False,
+        state="waiting",
+        started_at=NOW,
+        heartbeat_at=NOW,
+        report={EVERY_KEY: 6 * EVERY},
+    )
+    with kept.write() as tx:
+        tx.slots.beat(slow)
+    assert healths(kept, NOW + LAST + 1)[1] == {"quick": "stale", "slow": "alive"}
+    assert healths(kept, NOW + 6 * LAST + 1)[1]["slow"] == "stale"
+
+
+def test_a_daemon_that_has_ended_is_not_well_however_lately_it_did() -> None:
+    assert Pulse(id="a", state="draining", at=NOW).is_alive(NOW)
+    assert not Pulse(id="a", state=STOPPED, at=NOW).is_alive(NOW)
