@@ -147,18 +147,28 @@ class SharedBuckets:
         own: what is gone by meanwhile.
         rate: of each bucket.
         clock: tells seconds.
+        patience: seconds that a connection, and a reply, may take.
     """
 
-    def __init__(self, url: str, own: OwnBuckets, *, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        url: str,
+        own: OwnBuckets,
+        *,
+        rate: Rate,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE_S,
+    ) -> None:
         from redis import RedisError  # noqa: PLC0415 - only where it is asked for
         from redis.asyncio import Redis  # noqa: PLC0415
 
-        self._client: Redis = Redis.from_url(url, socket_timeout=PATIENCE_S, socket_connect_timeout=PATIENCE_S)
+        self._client: Redis = Redis.from_url(url, socket_timeout=patience, socket_connect_timeout=patience)
         self._script: Any = self._client.register_script(_TAKE)
         self._failures = (RedisError, OSError, TimeoutError)
         self._own = own
         self._rate = rate
         self._clock = clock
+        self._patience = patience
         self._away_until = 0.0
 
     async def take(self, name: str) -> Allowance:
@@ -168,7 +178,7 @@ class SharedBuckets:
         # A name is an address or a key's id: what stands in Redis is neither.
         key = PREFIX + hashlib.sha256(name.encode()).hexdigest()[:32]
         try:
-            async with asyncio.timeout(2 * PATIENCE_S):
+            async with asyncio.timeout(2 * self._patience):
                 given, tokens = await self._script(keys=[key], args=[self._rate.per_second, self._rate.burst])
         except self._failures as error:
             self._away_until = self._clock() + AWAY_S

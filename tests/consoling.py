@@ -15,7 +15,7 @@ from kb.history import AnswerId, AnswerRecord, CitedMemory, Edge, EdgeKind, Evid
 from kb.keys import Holder, KeyScope
 from kb.model import SourceClass, Standing
 from kb.trust import DAY_MS, trusted
-from tests.disputing import FIFTY, FORTY, FUENFZIG, POLICIES, VIERZIG, derive, keep, policy, recheck, said
+from tests.disputing import FIFTY, FORTY, FUENFZIG, POLICIES, VIERZIG, keep, policy, recheck, said
 from tests.served import open_server
 from tests.stores import T0, FakeClock, open_store
 
@@ -170,7 +170,6 @@ def answered(memories: Memories, tenant: str, cited: Memory, **changes: Any) -> 
     answer = replace(answer, **changes)
     child = of_tenant(tenant, "derived", DERIVED, by=SourceClass.AGENT)
     keep(memories, child)
-    derive(memories, child, answer.id)
     with memories.ledger.write() as tx:
         tx.answers.add(answer)
         edge = Edge(tenant=tenant, parent=cited.id, child=answer.id, kind=EdgeKind.CITED, at=T0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 BINS = 20
+LABEL = 30  # narrow letters that fit a box; a Chinese one takes the room of two
 NODE_W, NODE_H, GAP_X, GAP_Y = 210, 46, 70, 14
 MAX_A_LAYER = 30
 
@@ -96,6 +98,16 @@ def layered(start: str, up: Sequence[tuple[str, str, str, int]], down: Sequence[
     width = (max(layers) - first + 1) * (NODE_W + GAP_X) - GAP_X
     height = tallest * (NODE_H + GAP_Y) - GAP_Y
     return Graph(list(nodes.values()), [link for link in links if link is not None], width, height, left_out)
+
+
+def fitted(text: str, most: int = LABEL) -> str:
+    """Return a text on one line, cut to the room of so many narrow letters."""
+    line, taken = " ".join(text.split()), 0
+    for n, letter in enumerate(line):
+        taken += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        if taken > most:
+            return f"{line[: max(0, n - 1)]}…"
+    return line
 
 
 def _link(nodes: dict[str, Node], parent: str, child: str, kind: str) -> Link | None:

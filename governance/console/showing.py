@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from governance.console.charts import fitted
 from governance.console.visible import is_web, visible
 from governance.console.visitor import language_of
 from kb.clock import iso
@@ -32,7 +33,7 @@ def page(request: Request, name: str, who: Visitor | None, /, *, status: int = 2
     words = translations() if language == "zh" else {}
 
     def said(english: str, **values: object) -> str:
-        found = words.get(english, english)
+        found = words.get(english) or english.replace("_", " ")  # names of values are words, too
         return found.format(**values) if values else found
 
     home = request.scope.get("root_path", "")
@@ -60,6 +61,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["fit"] = fitted
     made.filters.update(instant=_instant, when=_when, day=_day, short=_short, percent=_percent, part=_part, kept=_kept)
     made.tests["web"] = is_web
     return made

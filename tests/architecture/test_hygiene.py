@@ -23,6 +23,9 @@ CATCH_ALL = {
     "kb/embedders/e5_encoder.py": "onnxruntime's errors share no root but Exception",
     "crag_runtime/evaluators/guarded.py": "others' code raises anything; becomes a stand-in's turn",
     "jobs/report.py": "one tenant's defect must not stop the others' jobs",
+    "serving/daemon.py": "a thread's defect ends the server that it runs in, and is raised there",
+    "serving/middleware.py": "the one place where a request's unforeseen ends, as a 500 that names it",
+    "serving/streams.py": "likewise for a stream whose status has been sent",
     "kb_cli/main.py": "the one place where the unforeseen ends, as exit code 1",
 }
 

@@ -280,7 +280,9 @@ def test_who_may_only_look_is_offered_nothing_to_decide(reading, console, tenant
 
 @pytest.mark.parametrize("what", ["an attribute's end", "an htmx attribute"])
 def test_hostile_words_do_nothing_in_a_real_browser(reading, console, tenant, what):
-    pages = [reply.url for _, reply in hostile(console, tenant, HOSTILE[what], "javascript:alert(1)") if reply.is_success]
+    pages = [
+        reply.url for _, reply in hostile(console, tenant, HOSTILE[what], "javascript:alert(1)") if reply.is_success
+    ]
     with reading() as reader:
         for url in pages:
             reader.page.goto(str(url))

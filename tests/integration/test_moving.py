@@ -209,7 +209,7 @@ def peak(rows: int, folder: Path) -> int:
     folder.mkdir()
     with open_ledger(None, data_dir=folder / "one") as one, open_ledger(None, data_dir=folder / "two") as two:
         with one.write() as tx:
-            tx.memories.add([a_memory(n, text=f"{n} " * 400) for n in range(rows)])
+            tx.memories.add([a_memory(n, text=f"{n} " * 4000) for n in range(rows)])
         tracemalloc.start()
         with writing(folder / "a") as archive, one.read() as tx:
             file = archive.add("memories", shape_at_head("memories"), tx.portable.rows("memories"))
@@ -224,7 +224,7 @@ def peak(rows: int, folder: Path) -> int:
 
 
 def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
-    few, many = peak(1500, tmp_path / "few"), peak(4500, tmp_path / "many")
+    few, many = peak(800, tmp_path / "few"), peak(2400, tmp_path / "many")
     assert many < 1.3 * few
 
 

@@ -14,9 +14,11 @@ from governance.console.pages.done import inside
 from governance.console.sessions import Signer
 from governance.console.visible import is_web, visible
 
-WORDS = st.text(st.sampled_from("ab cd.12大桥吨\n‮é"), max_size=40)
+WORDS = st.text(st.sampled_from("ab cd.12大桥吨\n\u202eé"), max_size=40)
 KINDS = st.sampled_from(["cited", "derived"])
-STEPS = st.lists(st.tuples(st.integers(0, 60).map(str), st.integers(0, 60).map(str), KINDS, st.integers(1, 4)), max_size=90)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 60).map(str), st.integers(0, 60).map(str), KINDS, st.integers(1, 4)), max_size=90
+)
 
 
 def joined(pieces):
@@ -102,7 +104,9 @@ def test_no_boxes_of_a_lineage_overlap_and_all_are_in_the_picture(up, down):
 def test_what_is_visible_hides_and_turns_nothing_and_loses_no_letter(text):
     shown = visible(text)
     assert visible(shown) == shown
-    assert not any(unicodedata.bidirectional(c) in {"RLE", "LRE", "RLO", "LRO", "PDF", "RLI", "LRI", "FSI", "PDI"} for c in shown)
+    assert not any(
+        unicodedata.bidirectional(c) in {"RLE", "LRE", "RLO", "LRO", "PDF", "RLI", "LRI", "FSI", "PDI"} for c in shown
+    )
     assert not any(unicodedata.category(c) in {"Cc", "Cs"} and c not in "\t\n\r" for c in shown)
     letters = [c for c in text if unicodedata.category(c)[0] in "LNPS"]
     assert all(c in shown for c in letters)
@@ -110,11 +114,11 @@ def test_what_is_visible_hides_and_turns_nothing_and_loses_no_letter(text):
         assert shown == text
 
 
-@given(st.text(st.sampled_from("htps:/\\@x.?#[]\"' \n‮"), max_size=30) | st.text())
+@given(st.text(st.sampled_from("htps:/\\@x.?#[]\"' \n\u202e"), max_size=30) | st.text())
 def test_only_http_is_a_link(text):
     if is_web(text):
         assert text.lower().startswith(("http://", "https://"))
-        assert not set(text) & set("\"'<> \n\t\\‮")
+        assert not set(text) & set("\"'<> \n\t\\\u202e")
 
 
 @given(st.text(st.sampled_from("/\\.a?#@:\t\r\n%x"), max_size=12) | st.text())
@@ -123,7 +127,7 @@ def test_a_way_inside_is_a_path_and_no_host(text):
     assert path.startswith("/")
     assert not path.startswith(("//", "/\\"))
     assert path.isascii()
-    assert not set(path) & set("\\\t\r\n #<>\"")
+    assert not set(path) & set('\\\t\r\n #<>"')
 
 
 @given(st.text(max_size=80), st.integers(0, 2**40))

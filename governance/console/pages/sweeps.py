@@ -21,13 +21,16 @@ from governance.recheck import plan_recheck
 from governance.sweep import apply
 from governance.undo import undo
 from kb.errors import InputError, StalePlan
+from kb.model import MemoryId
 from kb.sweeps import SweepId, SweepJob
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from governance.console.parts import Parts
     from governance.console.visitor import Visitor
     from governance.plan import Plan
-    from kb.model import Instant
+    from kb.model import Instant, Memory
     from kb.sweeps import Sweep
 
 router = APIRouter()
@@ -53,7 +56,9 @@ async def preview(request: Request, who: Looks, job: str) -> Response:
     """Show what a job would do now; changes nothing."""
     parts = parts_of(request)
     plan = await parts.threads.call(_plan, parts, who.tenant, job, parts.clock.now())
-    return page(request, "preview.html", who, plan=plan, actions=plan.actions[:SHOWN], total=len(plan.actions))
+    actions = plan.actions[:SHOWN]
+    memories = await parts.threads.call(_memories, parts, who.tenant, [a.memory_id for a in actions])
+    return page(request, "preview.html", who, plan=plan, actions=actions, total=len(plan.actions), memories=memories)
 
 
 @router.post("/sweeps/apply")
@@ -81,6 +86,7 @@ async def one(request: Request, who: Looks, sweep_id: str, seq: Annotated[int, Q
     parts = parts_of(request)
     sweep, journal = await parts.threads.call(_one, parts, who.tenant, sweep_id)
     shown = journal[seq : seq + SHOWN]
+    memories = await parts.threads.call(_memories, parts, who.tenant, [j.action.memory_id for j in shown])
     following = seq + SHOWN if len(journal) > seq + SHOWN else None
     return page(
         request,
@@ -88,6 +94,7 @@ async def one(request: Request, who: Looks, sweep_id: str, seq: Annotated[int, Q
         who,
         sweep=sweep,
         journal=shown,
+        memories=memories,
         total=len(journal),
         following=following,
         undoable=can_undo(sweep),
@@ -126,6 +133,12 @@ def _plan(parts: Parts, tenant: str, job: str, at: Instant) -> Plan:
     if job == SweepJob.RECHECK:
         return plan_recheck(parts.memories, policy, at)
     return planned(parts.memories, SweepJob(job), policy, at)
+
+
+def _memories(parts: Parts, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
+    with parts.memories.ledger.read() as tx:
+        found = tx.memories.get({MemoryId(id_) for id_ in ids if id_})
+    return {id_: memory for id_, memory in found.items() if memory.tenant == tenant}
 
 
 def _applied(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from jinja2 import Environment, nodes
@@ -20,9 +18,14 @@ from kb.ledger.runs import RunStatus
 from kb.model import Kind, SourceClass, Standing
 from kb.sweeps import ActionKind, SweepJob, SweepStatus
 from tests.architecture.tree import ROOT
+from typing import TYPE_CHECKING
 
-ENUMS: tuple[type[StrEnum], ...] = (Standing, Kind, SourceClass, SweepJob, SweepStatus, ActionKind, EvidenceKind, EdgeKind,
-                                    Waits, ValueKind, Outcome, Verdict, Label, RunStatus)  # fmt: skip
+if TYPE_CHECKING:
+    from pathlib import Path
+    from enum import StrEnum
+
+ENUMS: tuple[type[StrEnum], ...] = (Standing, Kind, SourceClass, SweepJob, SweepStatus, ActionKind, EvidenceKind,
+                                    EdgeKind, Waits, ValueKind, Outcome, Verdict, Label, RunStatus)  # fmt: skip
 OURS = {app.UNFORESEEN, app.MALFORMED, app.ABSENT}
 TEMPLATES = sorted((HERE / "templates").glob("*.html"))
 # What `t` is given that is no enumeration's: told by the code that makes it, and looked for there.
@@ -97,5 +100,3 @@ def test_no_template_says_words_of_its_own(template: Path) -> None:
     text = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", " ", template.read_text("utf-8"), flags=re.DOTALL)
     text = re.sub(r"<(code|kbd)>.*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
     assert set(re.findall(r"[A-Za-z]{2,}", text)) <= {"kb"}
-
-

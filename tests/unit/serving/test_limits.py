@@ -95,7 +95,7 @@ def test_processes_share_what_redis_keeps(redis_server):
     slow = Rate(per_second=0.001, burst=5)
 
     async def story() -> None:
-        one, other = (SharedBuckets(redis_server.url, OwnBuckets(slow), rate=slow) for _ in range(2))
+        one, other = (SharedBuckets(redis_server.url, OwnBuckets(slow), rate=slow, patience=30) for _ in range(2))
         taken_ = await asyncio.gather(*(buckets.take("key") for _ in range(20) for buckets in (one, other)))
         assert sum(each.is_given for each in taken_) == slow.burst
         assert (await other.take("another")).is_given
