@@ -52,8 +52,10 @@ def _contested(writer: Writer, own: Sequence[Image]) -> None:
         elif image.kind is ImageKind.MEMORY and _flag(image.before) is not _flag(image.after):
             sides.add(image.key)
     for memory in writer.tx.memories.get(map(MemoryId, sorted(sides))).values():
-        is_open = bool(writer.tx.contradictions.of_memories([memory.id], is_open=True))
-        writer.put_memory(memory, replace(memory, contested=is_open))
+        known = writer.tx.contradictions.of_memories([memory.id])
+        if known:  # a flag without any row is as old as the row that was erased: it goes back as it was
+            is_open = any(c.settled_at is None for c in known)
+            writer.put_memory(memory, replace(memory, contested=is_open))
 
 
 def _flag(columns: Columns | None) -> bool:

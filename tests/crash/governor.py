@@ -61,7 +61,7 @@ def opened_world(home: Path, url: str) -> Iterator[World]:
 
 def main(home: str, url: str, seed: str, steps: str) -> None:
     """Work, as the seed says."""
-    log.configure("critical")
+    log.configure("error")
     with opened_world(Path(home), url) as world:
         say("ready")
         Worker(world, int(seed), int(steps)).run()

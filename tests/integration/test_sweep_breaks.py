@@ -9,11 +9,11 @@ import pytest
 from governance.sweep import apply, resume
 from governance.undo import undo
 from kb.errors import KbError
-from kb.model import MemoryId
-from kb.sweeps import Action, ActionKind, SweepStatus
+from kb.model import MemoryId, Standing
+from kb.sweeps import Action, ActionKind, SweepId, SweepStatus, TombstoneKind
 from tests.contract.test_lease import lose
 from tests.governing import a_policy, fill, governed
-from tests.stores import open_store
+from tests.stores import T0, open_store
 from tests.swept import is_in_step, plan_of, policy
 
 if TYPE_CHECKING:
@@ -101,3 +101,31 @@ def test_a_sweep_that_lost_its_lock_begins_no_other_batch_and_who_has_it_now_goe
     (done,) = resume(store, "default", rules)
     assert (done.status, done.counts) == (SweepStatus.DONE, {"pin": MANY})
     assert stands(store, of) == [(True, 1)] * MANY
+
+
+def test_an_undo_puts_back_all_of_an_action_or_nothing_when_somebody_comes_in_between(store: Memories) -> None:
+    of, asked = [governed(f"n{n}", policy=a_policy()) for n in range(2)], list[int]()
+    fill(store, of)
+    detail = {"said": "others say so", "tombstone": True}
+    out = [
+        Action(memory_id=m.id, kind=ActionKind.QUARANTINE, reason="contradicted", rev=m.rev, detail=detail) for m in of
+    ]
+    sweep = apply(store, plan_of(out), policy=policy(), actor="x")
+
+    def taken_over() -> bool:
+        """Another rollback holds the same words down, after the undo has looked at them, before it comes to them."""
+        asked.append(1)
+        if len(asked) == 2:
+            with store.ledger.write() as tx:
+                text, other = [of[0].text], SweepId("other")
+                tx.tombstones.add("default", TombstoneKind.TEXT, text, sweep_id=other, reason="rolled_back", at=T0)
+        return False
+
+    undoing = undo(store, sweep.id, "default", actor="x", policy=policy(batch=1), is_stopped=taken_over)
+    with store.ledger.read() as tx:
+        skipped = [j.skipped for j in tx.sweeps.journal(undoing.id)]
+        found, stands_still = tx.memories.get([m.id for m in of]), tx.sweeps.get(sweep.id)
+    assert skipped == ["", "moved"]
+    assert [found[m.id].standing for m in of] == [Standing.QUARANTINED, Standing.ACTIVE]
+    assert stands_still is not None
+    assert stands_still.status is SweepStatus.DONE, "what is not undone whole is not called undone"

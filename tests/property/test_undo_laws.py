@@ -46,7 +46,6 @@ def _memory(writer: Writer, numbers: random.Random, of: list[Memory]) -> None:
             standing=numbers.choice((Standing.ACTIVE, Standing.QUARANTINED, Standing.RETIRED)),
             standing_reason=numbers.choice(("", "said so")),
             pinned=numbers.random() < 0.5,
-            contested=numbers.random() < 0.5,
             valid_to=T0 + numbers.randrange(9),
         ),
     )
@@ -105,6 +104,13 @@ def _contradict(writer: Writer, numbers: random.Random, of: list[Memory]) -> Non
         writer.add_contradictions([Contradiction(tenant=of[0].tenant, one=one, other=other, kind=kind, found_at=T0)])
 
 
+def _flag(writer: Writer, of: list[Memory]) -> None:
+    """Let memories be contested exactly while something contests them, as every effect leaves them."""
+    for memory in of:
+        stored, open_ = _stored(writer, memory), writer.tx.contradictions.of_memories([memory.id], is_open=True)
+        writer.put_memory(stored, replace(stored, contested=bool(open_)))
+
+
 STEPS: tuple[Callable[[Writer, random.Random, list[Memory]], None], ...] = (
     _memory,
     _document,
@@ -123,6 +129,17 @@ def store(tmp_path_factory) -> Iterator[tuple[Memories, InProcessServer]]:
         yield opened, server
 
 
+def uncontested(store: Memories, of: list[Memory]) -> list[Memory]:
+    """Take away flags that no contradiction stands behind."""
+    plain = [replace(m, contested=False, rev=m.rev + 1) for m in of]
+    with store.ledger.write() as tx:
+        tx.memories.replace(plain)
+        tx.outbox.mark([m.id for m in plain], T0)
+    while store.projector.drain().pending:
+        pass
+    return plain
+
+
 def scribbled(store: Memories, of: list[Memory], numbers: random.Random, now: int) -> Sweep:
     """Journal a sweep whose actions change rows of every kind, as effects would; return it done."""
     plan = a_plan(of, seed=numbers.randrange(99))
@@ -132,6 +149,7 @@ def scribbled(store: Memories, of: list[Memory], numbers: random.Random, now: in
             writer = Writer(tx, sweep.id, now)
             for _ in range(numbers.randrange(4)):
                 numbers.choice(STEPS)(writer, numbers, of)
+            _flag(writer, of)
             tx.sweeps.applied(sweep.id, [(seq, "", writer.images())], now)
         tx.sweeps.finish(sweep.id, SweepStatus.DONE, now)
     store.projector.drain()
@@ -149,7 +167,7 @@ def test_rows_of_every_kind_go_back_and_forth(store, size, seed, batch):
     memories, server = store
     tenant, numbers = f"u{next(_tenants)}", random.Random(seed)
     rules = policy(tenant, batch=batch)
-    of = stocked(memories, count=size, seed=seed, tenant=tenant)
+    of = uncontested(memories, stocked(memories, count=size, seed=seed, tenant=tenant))
     states, sweeps = [rows(memories, server, tenant)], []
     for n in range(2):
         sweeps.append(scribbled(memories, of, numbers, T0 + n))

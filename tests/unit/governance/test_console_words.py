@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pytest
 from jinja2 import Environment, nodes
@@ -18,11 +19,10 @@ from kb.ledger.runs import RunStatus
 from kb.model import Kind, SourceClass, Standing
 from kb.sweeps import ActionKind, SweepJob, SweepStatus
 from tests.architecture.tree import ROOT
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from enum import StrEnum
+    from pathlib import Path
 
 ENUMS: tuple[type[StrEnum], ...] = (Standing, Kind, SourceClass, SweepJob, SweepStatus, ActionKind, EvidenceKind,
                                     EdgeKind, Waits, ValueKind, Outcome, Verdict, Label, RunStatus)  # fmt: skip
