@@ -1,4 +1,4 @@
-"""What is watched from outside, in a few counts: memories by standing, those above the gate, the latest slots, sweeps."""
+"""What is watched from outside, in a few counts: memories by standing, those above the gate, latest slots, sweeps."""
 
 from __future__ import annotations
 

@@ -81,7 +81,6 @@ class Attr(StrEnum):
     CONVERSATION = "gen_ai.conversation.id"
     WORKFLOW = "gen_ai.workflow.name"
     TOOL = "gen_ai.tool.name"
-    DATA_SOURCE = "gen_ai.data_source.id"
     TOP_K = "gen_ai.retrieval.top_k"
     EVALUATION = "gen_ai.evaluation.name"
     SCORE = "gen_ai.evaluation.score.value"
@@ -120,7 +119,6 @@ class Attr(StrEnum):
     JOB = "kb.job"
     SWEEP = "kb.sweep.id"
     ACTIONS = "kb.actions"
-    RELATION = "kb.relation"
     EXCEPTION = "exception.message"
     # content: only where `telemetry.capture_content` allows it
     INPUT = "gen_ai.input.messages"
