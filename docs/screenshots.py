@@ -62,9 +62,9 @@ def seeded(console: Console) -> dict[str, str]:
     """Fill the store and return the ids that pictures are of."""
     store = console.memories
     one = titled(of_tenant(TENANT, "bridge", FORTY), "Harbour Bridge", "https://harbour.example/bridge")
-    other = titled(of_tenant(TENANT, "repair", FIFTY), "After the repair", "https://works.example/repair-2026")
+    other = titled(of_tenant(TENANT, "repair", FIFTY), "Harbour Bridge", "https://works.example/repair-2026")
     zh = titled(of_tenant(TENANT, "zh-bridge", VIERZIG), "海港大桥", "https://harbour.example/zh/bridge")
-    zh_other = titled(of_tenant(TENANT, "zh-repair", FUENFZIG), "修缮之后", "https://works.example/zh/repair")
+    zh_other = titled(of_tenant(TENANT, "zh-repair", FUENFZIG), "海港大桥", "https://works.example/zh/repair")
     pier = of_tenant(TENANT, "pier", "The east pier is closed for repairs until spring.", by=SourceClass.AGENT)
     pier = named(pier)
     ferry = of_tenant(TENANT, "ferry", "The ferry leaves the east pier at nine on working days.", verified=True)

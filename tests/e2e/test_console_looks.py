@@ -28,7 +28,8 @@ def pages(console):
     note = f"/memories/{made['note'].id}?done={sweep}"
     paths = ["/", f"/queue?done={sweep}&refused=1&at=1", "/memories", f"/memories/{one}", note,
              f"/memories/{one}/lineage", "/sweeps", f"/sweeps/{sweep}", "/sweeps/preview?job=decay",
-             "/sweeps/preview?job=gc", f"/rollback?memory={one}", "/sources", "/answers", "/answers/a-looks", ABSENT]  # fmt: skip
+             "/sweeps/preview?job=gc", f"/rollback?memory={one}", "/sources", "/answers",
+             "/answers/a-looks", ABSENT]  # fmt: skip
     return paths, console.key("looks")
 
 
