@@ -70,4 +70,3 @@ def counted(model: str, purpose: str, told: Told, outcome: str) -> None:
         count(Metric.CHAT_TOKENS, tokens, model=model, purpose=purpose, direction=direction)
         if tokens:
             observe(Metric.GENAI_TOKENS, tokens, **labels, **{Attr.TOKEN_TYPE: kind})
-
