@@ -63,7 +63,7 @@ def seeded(console: Console) -> dict[str, str]:
     store = console.memories
     one = titled(of_tenant(TENANT, "bridge", FORTY), "Harbour Bridge", "https://harbour.example/bridge")
     other = titled(of_tenant(TENANT, "repair", FIFTY), "Harbour Bridge", "https://works.example/repair-2026")
-    zh = titled(of_tenant(TENANT, "zh-bridge", VIERZIG), "海港大桥", "https://harbour.example/zh/bridge")
+    zh = titled(of_tenant(TENANT, "bridge-zh", VIERZIG), "海港大桥", "https://harbour.example/zh/bridge")
     zh_other = titled(of_tenant(TENANT, "zh-repair", FUENFZIG), "海港大桥", "https://works.example/zh/repair")
     pier = of_tenant(TENANT, "pier", "The east pier is closed for repairs until spring.", by=SourceClass.AGENT)
     pier = named(pier)
@@ -141,7 +141,7 @@ def take(console: Console, ids: dict[str, str], folder: Path) -> None:
         ("memory", f"/memories/{ids['one']}", "en-GB", DESK, "light"),
         ("lineage", f"/memories/{ids['one']}/lineage", "en-GB", {"width": 1100, "height": 480}, "light"),
         ("preview", "/sweeps/preview?job=prune", "en-GB", {"width": 1100, "height": 620}, "light"),
-        ("queue-zh", "/queue", "zh-CN", DESK, "dark"),
+        ("queue-zh", "/queue#i-3", "zh-CN", DESK, "dark"),
         ("phone", "/queue?why=quarantined", "en-GB", PHONE, "light"),
     )
     with sync_playwright() as playwright:

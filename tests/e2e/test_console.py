@@ -9,8 +9,7 @@ import pytest
 
 from kb.model import Standing
 from tests.consoling import PEOPLE, contested, due, furnished, now_of, standing_of, waiting
-from tests.integration.test_console_inert import HOSTILE
-from tests.integration.test_console_inert import furnished as hostile
+from tests.hostile import HOSTILE, pages_of
 from tests.stores import sync, write
 
 CRANES = [f"Crane number {n} of the harbour is painted yellow." for n in range(4)]
@@ -281,7 +280,7 @@ def test_who_may_only_look_is_offered_nothing_to_decide(reading, console, tenant
 @pytest.mark.parametrize("what", ["an attribute's end", "an htmx attribute"])
 def test_hostile_words_do_nothing_in_a_real_browser(reading, console, tenant, what):
     pages = [
-        reply.url for _, reply in hostile(console, tenant, HOSTILE[what], "javascript:alert(1)") if reply.is_success
+        reply.url for _, reply in pages_of(console, tenant, HOSTILE[what], "javascript:alert(1)") if reply.is_success
     ]
     with reading() as reader:
         for url in pages:

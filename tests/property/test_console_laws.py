@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from governance.console.charts import BINS, MAX_A_LAYER, NODE_H, NODE_W, histogram, layered, polyline
@@ -43,6 +43,7 @@ def test_a_text_does_not_differ_from_itself(text):
     assert not any(p.is_own for side in difference(text, text) for p in side)
 
 
+@settings(max_examples=10)
 @given(st.integers(2_001, 4_000), WORDS)
 def test_texts_too_long_to_compare_are_shown_whole(words, other):
     left, right = difference("a " * words, other)
@@ -50,7 +51,8 @@ def test_texts_too_long_to_compare_are_shown_whole(words, other):
     assert not any(p.is_own for p in (*left, *right))
 
 
-@given(st.integers(0, 900), WORDS, WORDS, st.integers(0, 900))
+@settings(max_examples=30)
+@given(st.integers(0, 450), WORDS, WORDS, st.integers(0, 450))
 def test_a_folded_text_keeps_its_differences_and_is_short(before, one, other, after):
     left, _ = difference("x " * before + one + " y" * after, "x " * before + other + " y" * after)
     short = folded(left)
@@ -84,6 +86,7 @@ def test_a_line_stays_in_its_box(values):
     assert all(a[0] < b[0] for a, b in pairwise(points))
 
 
+@settings(max_examples=40)
 @given(STEPS, STEPS)
 def test_no_boxes_of_a_lineage_overlap_and_all_are_in_the_picture(up, down):
     graph = layered("start", up, down)
