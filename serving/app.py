@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
@@ -16,14 +15,12 @@ from serving import failures, mounts
 from serving.description import described
 from serving.limits import opened_buckets
 from serving.middleware import layered
-from serving.routes import ask, chat, health, search
+from serving.routes import ask, chat, governance, health, ingest, memories, search
 from serving.service import Service, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
-
-    from fastapi import APIRouter
 
     from crag_runtime.runtime import CragRuntime
     from kb.memories import Memories
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
     Opening = Callable[[], AbstractAsyncContextManager[tuple[Memories, CragRuntime]]]
 
-BESIDE = ("memories", "ingest", "governance")
 HEAVY = ("crag_runtime.checkpoints", "crag_runtime.graph", "crag_runtime.runtime", "crag_runtime.objects", "kb.search")
 
 
@@ -72,8 +68,8 @@ def create_app(
     state.ready = asyncio.Event()
     state.running = layered(app, settings.serve, traffic, is_open=is_open, buckets=buckets)
     failures.install(app)
-    for router in (health.router, ask.router, search.router, chat.router, *_beside()):
-        app.include_router(router)
+    for module in (health, ask, search, chat, memories, ingest, governance):
+        app.include_router(module.router)
     app.openapi = partial(described, app)  # type: ignore[method-assign] # as the framework's own manual does
     return app
 
@@ -156,14 +152,6 @@ def _service_of(app: FastAPI) -> Service:
     if found is None:
         raise KbError("the server is starting")
     return found
-
-
-def _beside() -> Iterator[APIRouter]:
-    """Yield the routers of the modules that are there."""
-    for name in BESIDE:
-        if importlib.util.find_spec(f"serving.routes.{name}") is not None:
-            module: Any = importlib.import_module(f"serving.routes.{name}")
-            yield module.router
 
 
 def _loaded() -> None:
