@@ -185,7 +185,7 @@ class _Sending:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status = int(message["status"])
             headers = MutableHeaders(scope=message)
             headers["X-Request-ID"] = self._id
             for name, value in _HEADERS.items():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from kb.ledger import open_ledger
 from tests.served import OPENS, events_of
 from tests.shell import ROOT
 
@@ -113,6 +114,38 @@ def test_what_does_not_end_in_time_is_told_how_to_go_on_and_can_be_resumed(tmp_p
         assert (resumed.status_code, resumed.json()["outcome"]) == (200, "answered"), resumed.text
         again.process.send_signal(signal.SIGINT)
         assert again.process.wait(SECONDS) == 0
+
+
+def test_under_load_every_question_that_was_taken_is_answered_and_kept_and_no_other_is_begun(tmp_path):
+    ended: list[httpx.Response | httpx.HTTPError] = []
+
+    def ask_on(server: Slow) -> None:
+        client = httpx.Client(base_url=server.url, headers=server.headers, timeout=SECONDS)
+        with client:
+            try:
+                ended.append(client.post("/v1/ask", json={"question": OPENS}))
+            except httpx.HTTPError as error:
+                ended.append(error)
+
+    with slow_server(tmp_path, 30) as server:
+        first = server.ask()
+        callers = [threading.Thread(target=ask_on, args=(server,), daemon=True) for _ in range(24)]
+        for caller in callers:
+            caller.start()
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
+        for caller in (first, *callers):
+            caller.join(SECONDS)
+        assert server.process.wait(SECONDS) == 0
+    answered = [r for r in ended if isinstance(r, httpx.Response) and r.status_code == 200]
+    others = [r for r in ended if r not in answered]
+    turned_away = [r for r in others if isinstance(r, httpx.ConnectError) or getattr(r, "status_code", 0) == 503]
+    assert (len(ended), others) == (24, turned_away)
+    with open_ledger(None, data_dir=tmp_path / "data") as ledger, ledger.read() as tx:
+        kept = {a.id for a in tx.answers.page("default")}
+    assert {r.json()["answer_id"] for r in answered} <= kept
+    assert len(kept) == len(answered) + 1
 
 
 def test_a_second_signal_ends_at_once(tmp_path):
