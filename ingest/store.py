@@ -27,22 +27,25 @@ if TYPE_CHECKING:
     from kb.model import Document, Failure, Instant, Memory, MemoryId
 
 
+TRIES = 5  # of a write that others come in between of
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def repeated(write: Callable[P, R]) -> Callable[P, R]:
-    """Return a write that reads and writes again, once, when somebody else changed its memories in between.
+    """Return a write that reads and writes again when somebody else changed its memories in between.
 
     SQLite has one writer at a time; PostgreSQL lets another commit between the reading and the writing.
     """
 
     @wraps(write)
     def again(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return write(*args, **kwargs)
-        except StaleRevision:
-            return write(*args, **kwargs)
+        for _ in range(TRIES - 1):
+            try:
+                return write(*args, **kwargs)
+            except StaleRevision:
+                continue
+        return write(*args, **kwargs)
 
     return again
 
@@ -75,6 +78,8 @@ class Store:
         back = [m for m in change.changed if m.id in change.revived]
         added = [replace(m, standing=Standing.STAGED) for m in change.added]
         with self._ledger.write() as tx:
+            tx.tombstones.hold(self._tenant)
+            self._refuse_bereft(tx, (*added, *back))
             was = tx.memories.get([m.id for m in back])
             # What comes back keeps its closed interval while staged: the past still has it, and a crash can undo it.
             hidden = [_hidden(m, was.get(m.id, m)) for m in back]
@@ -106,6 +111,7 @@ class Store:
             tx.tombstones.hold(self._tenant)
             self._refuse_another_embedder(tx)
             self._refuse_rolled_back(tx, change)
+            self._refuse_bereft(tx, change.added)
             tx.memories.replace((*change.changed, *change.superseded))
             before = tx.documents.get(document.id, is_locking=True)
             if not _is_same(before, change.before):
@@ -140,6 +146,16 @@ class Store:
         out = barred_documents(tx, self._tenant, [made.raw, made.content])
         if out or barred_texts(tx, self._tenant, change.coming - change.reviewed):
             raise StaleRevision(f"document {change.document.id} holds what was rolled back or erased meanwhile")
+
+    def _refuse_bereft(self, tx: LedgerTx, coming: Sequence[Memory]) -> None:
+        """An erasure may have taken a vector, with the last memory that had the same words, since this one was embedded.
+
+        Raises:
+            StaleRevision: a passage would be in the ledger and in no index.
+        """
+        model = self._memories.embedder.identity.model
+        if tx.embeddings.missing(model, [m.embed_hash for m in coming]):
+            raise StaleRevision("a vector was erased meanwhile")
 
     def touch(self, document: Document) -> None:
         """Note new size and times of a document whose bytes are the same.
@@ -206,6 +222,7 @@ class Store:
         if not ids:
             return 0
         with self._ledger.write() as tx:
+            tx.sweeping.revisions(ids, self._tenant, is_locking=True)
             memories = [m for m in tx.memories.get(ids).values() if _may_be_renewed(tx, m)]
             due = due_for_renewal(memories, self._memories.policies, self._memories.gate, now)
             tx.memories.replace(due)
@@ -217,6 +234,7 @@ class Store:
         with self._ledger.write() as tx:
             tx.failures.record(failure)
 
+    @repeated
     def recover(self, documents: Sequence[Document], now: Instant) -> int:
         """Clear what a crashed run of this source staged but never switched in; return how many rows."""
         ours = {d.id for d in documents}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kb.embedders import notice_of
 from kb.embedders.cached import embedded
 from kb.embedders.lazy import LazyEmbedder
-from kb.errors import DocumentError, IndexUnavailable, InputError, IntegrityError, UnknownMemory
+from kb.errors import DocumentError, IndexUnavailable, InputError, IntegrityError, StaleRevision, UnknownMemory
 from kb.ids import embed_hash, note_id
 from kb.index.generations import Generations
 from kb.index.milvus import open_server
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kb.trust import TrustPolicy
 
 NOTE_BYTES = 8_192
+ATTEMPTS = 4  # others may set up the index, add the same note, or change what it is written from: each once
 CATCH_UP_S = 1.0  # how long a search waits for another drainer
 
 
@@ -157,20 +158,29 @@ class Memories:
             kept_out(tx, memory)  # nothing of what was erased is even embedded
             if self.has_reputation and note.confidence is None:
                 memory = reputed(memory, self.policies[note.by], tx.reputation.of_author(memory), now)
-        self.embed({memory.embed_hash: embedded_as(memory)})
-        try:
-            stored = self._add_note(memory, note.derived_from, now)
-        except IntegrityError:
-            known = self._stored(memory.id)  # somebody else has added the same note meanwhile
-            if known is None:
-                raise
-            stored = self._add_note(memory, note.derived_from, now) if note.derived_from else known
-        return stored, self.projector.drain()
+        return self._written(memory, note.derived_from, now), self.projector.drain()
+
+    def _written(self, memory: Memory, parents: Sequence[str], now: Instant) -> Memory:
+        """Store a note, again where others come in between: the same note twice is one, with the parents of both."""
+        for attempt in range(1, ATTEMPTS + 1):
+            self.embed({memory.embed_hash: embedded_as(memory)})
+            try:
+                return self._add_note(memory, parents, now)
+            except IntegrityError as error:
+                known = self._stored(memory.id)  # somebody else has added the same note meanwhile
+                if known is not None and not parents:
+                    return known
+                if attempt == ATTEMPTS or (known is None and not isinstance(error, StaleRevision)):
+                    raise
+        raise AssertionError
 
     def _add_note(self, memory: Memory, parents: Sequence[str], now: Instant) -> Memory:
         with self.ledger.write() as tx:
             self.generations.matching(tx, self.embedder.identity)
-            return written(tx, memory, parents, now)
+            stored = written(tx, memory, parents, now)
+            if tx.embeddings.missing(self.embedder.identity.model, [memory.embed_hash]):
+                raise StaleRevision("its vector was erased meanwhile, with the last memory that had the same words")
+            return stored
 
     def _stored(self, id_: MemoryId) -> Memory | None:
         with self.ledger.read() as tx:
