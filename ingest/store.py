@@ -148,13 +148,13 @@ class Store:
             raise StaleRevision(f"document {change.document.id} holds what was rolled back or erased meanwhile")
 
     def _refuse_bereft(self, tx: LedgerTx, coming: Sequence[Memory]) -> None:
-        """An erasure may have taken a vector, with the last memory that had the same words, since this one was embedded.
+        """An erasure may have taken a vector, with the last memory that had these words, since they were embedded.
 
         Raises:
             StaleRevision: a passage would be in the ledger and in no index.
         """
         model = self._memories.embedder.identity.model
-        if tx.embeddings.missing(model, [m.embed_hash for m in coming]):
+        if tx.embeddings.missing(model, [m.embed_hash for m in coming], is_holding=True):
             raise StaleRevision("a vector was erased meanwhile")
 
     def touch(self, document: Document) -> None:

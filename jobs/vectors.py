@@ -53,7 +53,7 @@ def drop_unused(memories: Memories) -> int | None:
             marked_at, marks = _marked(tx)
             if 0 <= now - marked_at < GRACE:
                 return 0
-            number = tx.upkeep.drop_vectors(v for v in unused if _mark(v) in marks)
+            number = tx.upkeep.drop_unneeded(v for v in unused if _mark(v) in marks)
             kept: list[Json] = [m for m in map(_mark, unused) if m not in marks]
             if kept or marks:
                 tx.meta.set(MARKED, {"at": now, "marks": kept})

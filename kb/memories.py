@@ -163,9 +163,9 @@ class Memories:
     def _written(self, memory: Memory, parents: Sequence[str], now: Instant) -> Memory:
         """Store a note, again where others come in between: the same note twice is one, with the parents of both."""
         for attempt in range(1, ATTEMPTS + 1):
-            self.embed({memory.embed_hash: embedded_as(memory)})
+            _, refused = self.embed({memory.embed_hash: embedded_as(memory)})
             try:
-                return self._add_note(memory, parents, now)
+                return self._add_note(memory, parents, now, has_vector=not refused)
             except IntegrityError as error:
                 known = self._stored(memory.id)  # somebody else has added the same note meanwhile
                 if known is not None and not parents:
@@ -174,11 +174,11 @@ class Memories:
                     raise
         raise AssertionError
 
-    def _add_note(self, memory: Memory, parents: Sequence[str], now: Instant) -> Memory:
+    def _add_note(self, memory: Memory, parents: Sequence[str], now: Instant, *, has_vector: bool) -> Memory:
         with self.ledger.write() as tx:
             self.generations.matching(tx, self.embedder.identity)
             stored = written(tx, memory, parents, now)
-            if tx.embeddings.missing(self.embedder.identity.model, [memory.embed_hash]):
+            if has_vector and tx.embeddings.missing(self.embedder.identity.model, [memory.embed_hash], is_holding=True):
                 raise StaleRevision("its vector was erased meanwhile, with the last memory that had the same words")
             return stored
 

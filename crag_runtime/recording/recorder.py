@@ -209,7 +209,9 @@ class Recorder:
         """
         keys = [] if key is None or tx.memories.get([key.id]) else [key]
         added = sorted([*new.values(), *keys], key=lambda m: m.id)
-        if tx.embeddings.missing(self._memories.embedder.identity.model, [m.embed_hash for m in added]):
+        if tx.embeddings.missing(
+            self._memories.embedder.identity.model, [m.embed_hash for m in added], is_holding=True
+        ):
             raise StaleRevision("a vector was erased meanwhile")
         tx.memories.add(added)
         return added

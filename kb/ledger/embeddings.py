@@ -23,6 +23,7 @@ _E = embeddings.c
 _OF = (_E.model == sa.bindparam("model"), _E.text_hash.in_(sa.bindparam("hashes", expanding=True)))
 _GET = sa.select(_E.text_hash, _E.vector).where(*_OF)
 _THERE = sa.select(_E.text_hash).where(*_OF)
+_HELD = _THERE.order_by(_E.text_hash).with_for_update(read=True)
 _USED = sa.select(memories.c.embed_hash)
 
 
@@ -41,13 +42,21 @@ class Embeddings:
             for row in self._connection.execute(_GET, {**named, "hashes": part})
         }
 
-    def missing(self, model: str, hashes: Iterable[str]) -> list[str]:
-        """Return the hashes without a vector, each once, in the order given."""
+    def missing(self, model: str, hashes: Iterable[str], *, is_holding: bool = False) -> list[str]:
+        """Return the hashes without a vector, each once, in the order given.
+
+        Args:
+            model: the vector space.
+            hashes: of embedded texts.
+            is_holding: nobody may drop those that are there before this transaction ends: memories that need them are
+                about to be written.
+        """
+        query = _HELD if is_holding else _THERE
         wanted = checked_keys(dict.fromkeys(hashes), "text_hash")
         there: set[str] = set()
-        for part in chunks(wanted):
+        for part in chunks(sorted(wanted)):  # locked in one order everywhere, so that two writers never wait in a ring
             there.update(
-                self._connection.execute(_THERE, {"model": checked_key(model, "model"), "hashes": part}).scalars()
+                self._connection.execute(query, {"model": checked_key(model, "model"), "hashes": part}).scalars()
             )
         return [text_hash for text_hash in wanted if text_hash not in there]
 

@@ -51,6 +51,12 @@ _WORD = re.compile(r"[\w-]+")
 _IDS: sa.BindParameter[list[str]] = sa.bindparam("ids", expanding=True)
 _ID: sa.BindParameter[str] = sa.bindparam("of_id")
 _SHARED = sa.select(memories.c.id).where(memories.c.embed_hash == sa.bindparam("hash")).limit(1)
+_VECTORS = (
+    sa.select(embeddings.c.text_hash)
+    .where(embeddings.c.text_hash == sa.bindparam("hash"))
+    .order_by(embeddings.c.model)
+    .with_for_update()
+)
 _OF_MEMORY = (
     sa.delete(evidence).where(evidence.c.memory_id == _ID),
     sa.delete(utility).where(utility.c.memory_id == _ID),
@@ -103,6 +109,7 @@ class Erasure:
     def remove_memory(self, memory: Memory) -> None:
         """Delete a memory with all that is kept about it; its vector, unless another memory has the same words."""
         self.remove_traces(memory.id)
+        self._connection.execute(_VECTORS, {"hash": memory.embed_hash}).all()  # who is about to need it is waited for
         if memory.embed_hash and self._connection.execute(_SHARED, {"hash": memory.embed_hash}).first() is None:
             self._connection.execute(sa.delete(embeddings).where(embeddings.c.text_hash == memory.embed_hash))
 

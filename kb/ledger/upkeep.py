@@ -29,6 +29,13 @@ _UNUSED = (
 _DROP = sa.delete(embeddings).where(
     _E.model == sa.bindparam("of_model"), _E.text_hash.in_(sa.bindparam("hashes", expanding=True))
 )
+_LOCK = (
+    sa.select(_E.text_hash)
+    .where(_E.model == sa.bindparam("of_model"), _E.text_hash.in_(sa.bindparam("hashes", expanding=True)))
+    .order_by(_E.text_hash)
+    .with_for_update()
+)
+_NEEDED = sa.select(_M.embed_hash).where(_M.embed_hash.in_(sa.bindparam("hashes", expanding=True))).distinct()
 
 
 class Vector(NamedTuple):
@@ -73,15 +80,25 @@ class Upkeep:
         """Return at most `limit` cached vectors that no memory's text needs now, in the order of their keys."""
         return [Vector(row[0], row[1]) for row in self._connection.execute(_UNUSED, {"at_most": limit})]
 
+    def drop_unneeded(self, named: Iterable[Vector]) -> int:
+        """Delete those of these vectors that nothing needs now; return how many.
+
+        Who is about to write a memory that needs one is waited for; who comes later finds it gone.
+        """
+        number = 0
+        for model, hashes in _by_model(named):
+            for part in chunks(hashes):
+                self._connection.execute(_LOCK, {"of_model": model, "hashes": part}).all()
+                needed = set(self._connection.execute(_NEEDED, {"hashes": part}).scalars())
+                number += self.drop_vectors(Vector(model, h) for h in part if h not in needed)
+        return number
+
     def drop_vectors(self, named: Iterable[Vector]) -> int:
-        """Delete vectors; return how many were there. Who calls has seen in this transaction that they are unused."""
-        by_model: dict[str, list[str]] = {}
-        for vector in named:
-            by_model.setdefault(checked_key(vector.model, "model"), []).append(vector.text_hash)
+        """Delete vectors, needed or not; return how many were there."""
         return sum(
             self._connection.execute(_DROP, {"of_model": model, "hashes": part}).rowcount
-            for model, hashes in sorted(by_model.items())
-            for part in chunks(sorted(hashes))
+            for model, hashes in _by_model(named)
+            for part in chunks(hashes)
         )
 
     def without_vector(self, model: str, limit: int) -> list[MemoryId]:
@@ -94,3 +111,11 @@ class Upkeep:
             .limit(limit)
         )
         return [MemoryId(row[0]) for row in self._connection.execute(query)]
+
+
+def _by_model(named: Iterable[Vector]) -> list[tuple[str, list[str]]]:
+    """Return hashes by model, both in order: in one order everywhere, so that two writers never wait in a ring."""
+    by_model: dict[str, set[str]] = {}
+    for vector in named:
+        by_model.setdefault(checked_key(vector.model, "model"), set()).add(vector.text_hash)
+    return [(model, sorted(hashes)) for model, hashes in sorted(by_model.items())]

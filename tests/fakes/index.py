@@ -46,7 +46,7 @@ class InProcessIndex:
 
     def sparse(self, terms: str, criteria: Criteria, k: int) -> list[Candidate]:
         wanted = validate.query_terms(terms).split()
-        bags = {row.id: Counter(validate.short_terms(row.terms).split()) for row in self._rows.values()}
+        bags = {row.id: Counter(validate.short_terms(row.terms).split()) for row in list(self._rows.values())}
         rarity = {term: self._rarity(sum(term in bag for bag in bags.values())) for term in wanted}
         usual = sum(map(Counter.total, bags.values())) / max(1, len(bags))
         scores = {
@@ -56,14 +56,14 @@ class InProcessIndex:
         return _best({id_: score for id_, score in scores.items() if score > 0}, validate.result_size(k))
 
     def revisions(self) -> Iterator[tuple[MemoryId, int]]:
-        yield from sorted((row.id, row.rev) for row in self._rows.values())
+        yield from sorted((row.id, row.rev) for row in list(self._rows.values()))
 
     def count(self) -> int:
         return len(self._rows)
 
     def _admitted(self, criteria: Criteria) -> list[IndexRow]:
         filters.expression(criteria)  # refuses what cannot be expressed
-        return [row for row in self._rows.values() if admits(criteria, row)]
+        return [row for row in list(self._rows.values()) if admits(criteria, row)]
 
     def _rarity(self, holding: int) -> float:
         return math.log(1 + (len(self._rows) - holding + 0.5) / (holding + 0.5))

@@ -19,7 +19,8 @@ from kb.errors import InputError, LedgerUnavailable, Refused, StaleRevision, Unk
 from kb.history import EvidenceEvent, EvidenceKind
 from kb.ledger.engine import target_of
 from kb.ledger.faults import fault_of
-from kb.memories import Note
+from kb.ledger.upkeep import Vector
+from kb.memories import Memories, Note
 from kb.model import MemoryId, SourceClass, Standing
 from kb.settings import Settings
 from kb.sweeps import Action, ActionKind, SweepJob
@@ -32,12 +33,11 @@ from tests.stores import FakeClock, InProcessServer, open_store, write
 from tests.swept import plan_of, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from governance.erase import Reach
     from jobs.erasure import Erased
-    from kb.memories import Memories
     from kb.model import Memory
     from kb.ports import Index
 
@@ -259,6 +259,34 @@ def test_who_lost_to_another_writer_reads_again_and_repeats(tmp_path: Path) -> N
     assert isinstance(fault_of(psycopg.errors.LockNotAvailable("detail"), place), LedgerUnavailable)
 
 
+class Robbed(Memories):
+    """Loses a vector once, after it was made and before its note is written."""
+
+    lost = ""
+
+    def _add_note(self, memory: Memory, parents: Sequence[str], now: int, *, has_vector: bool) -> Memory:
+        if not self.lost:
+            self.lost = memory.id
+            with self.ledger.write() as tx:
+                tx.upkeep.drop_vectors([Vector(self.embedder.identity.model, memory.embed_hash)])
+        return super()._add_note(memory, parents, now, has_vector=has_vector)
+
+
+def test_words_whose_vector_is_erased_while_they_are_written_get_another(store: Memories, tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "kb")
+    robbed = Robbed(
+        ledger=store.ledger,
+        generations=store.generations,
+        embedder=store.embedder,
+        settings=settings,
+        clock=store.clock,
+    )
+    told = note(robbed, NINETY)
+    assert robbed.lost == told.id
+    assert says(store, "ninety") == [told.source]
+    assert broken(store) == []
+
+
 def test_a_survey_names_what_gc_took(store: Memories) -> None:
     memory = retired_with_traces(store)
     collect(store)
@@ -269,3 +297,35 @@ def test_a_survey_names_what_gc_took(store: Memories) -> None:
         surveyed(store, wanted, policy("guest"), store.clock.now())
     assert isinstance(store.clock, FakeClock)
     store.clock.advance(DAY_MS)
+
+
+def test_a_vector_that_a_note_is_about_to_need_is_not_dropped(store: Memories) -> None:
+    told = note(store, NINETY)
+    with store.ledger.write() as tx:
+        tx.memories.remove([told.id])
+    named, entered = [Vector(store.embedder.identity.model, told.embed_hash)], threading.Event()
+    dropped: list[int] = []
+
+    def write_slowly() -> None:
+        with store.ledger.write() as tx:
+            assert tx.embeddings.missing(named[0].model, [told.embed_hash], is_holding=True) == []
+            entered.set()
+            is_tried.wait(60)
+            dropping.join(0.5)
+            tx.memories.add([told])
+
+    def drop() -> None:
+        is_tried.set()
+        with store.ledger.write() as tx:
+            dropped.append(tx.upkeep.drop_unneeded(named))
+
+    is_tried = threading.Event()
+    writing, dropping = threading.Thread(target=write_slowly), threading.Thread(target=drop)
+    writing.start()
+    assert entered.wait(60)
+    dropping.start()
+    writing.join(60)
+    dropping.join(60)
+    assert dropped == [0]
+    with store.ledger.read() as tx:
+        assert tx.embeddings.missing(named[0].model, [told.embed_hash]) == []

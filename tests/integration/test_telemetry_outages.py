@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
+ROUNDS = 3
 SPANS = 3_000  # several batches; more than the queue holds would be dropped, which is right as well
 SLACK_S = 5.0  # a machine under load; without a bound a shutdown would take 10 s a batch
 
@@ -93,15 +94,21 @@ def test_work_never_waits_for_a_collector(place: Callable[[], Iterator[str]]) ->
     with place() as endpoint:  # type: ignore[attr-defined] # likewise
         telemetry.configure(endpoint)
         try:
-            longest = 0.0
-            for _ in range(SPANS):
-                began = time.perf_counter()
-                with span(Span.SEARCH, {Attr.HITS: 1}):
-                    telemetry.count(Metric.SEARCHES)
-                longest = max(longest, time.perf_counter() - began)
+            longest = min(_longest() for _ in range(ROUNDS))
         finally:
             telemetry.shutdown()
-    assert longest < 1.0  # an export waits 2 s
+    assert longest < SHUTDOWN_S / 2  # who waited for an export would do so in every round
+
+
+def _longest() -> float:
+    """Return the seconds that the slowest of many spans took; a busy machine stalls one now and then."""
+    longest = 0.0
+    for _ in range(SPANS):
+        began = time.perf_counter()
+        with span(Span.SEARCH, {Attr.HITS: 1}):
+            telemetry.count(Metric.SEARCHES)
+        longest = max(longest, time.perf_counter() - began)
+    return longest
 
 
 def test_what_was_recorded_before_the_end_arrives_and_a_second_end_is_nothing() -> None:
