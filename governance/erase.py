@@ -215,6 +215,13 @@ def said_since(memories: Memories, reach: Reach) -> list[MemoryId]:
         ]
 
 
+def with_late_copies(memories: Memories, reach: Reach) -> Reach:
+    """Return the reach with the copies that were written after it was surveyed: they stay, and a person must know."""
+    late = said_since(memories, reach)
+    with memories.ledger.read() as tx:
+        return replace(reach, copies=[*reach.copies, *tx.descent.members(reach.plan.tenant, late).values()])
+
+
 def named(selection: Selection) -> str:
     """Return the name under which a source was erased, as its tombstone knows it."""
     return f"source:{selection.source}"

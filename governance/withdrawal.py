@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kb.evidence_rules import NET_NEGATIVES, QUARANTINE_BELOW, net_negatives
 from kb.history import EVIDENCE_WEIGHT, EvidenceKind
-from kb.model import Standing
+from kb.model import FOREVER, Standing
 from kb.reputation import REASON as PRIOR_REASON
 from kb.trust import MAX_STRENGTH, PRIOR_STRENGTH, after_evidence, renewed, trusted
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CORROBORATED = "corroborated by "  # begins the standing reason of what witnesses have let out of quarantine
 CONTRADICTED = "contradicted: "  # likewise, of what witnesses have put there
+REPLACED = "a newer version replaced it"
 WAITS = "waits for corroboration or verification"
 WITNESSING = (EvidenceKind.AGREEMENT, EvidenceKind.CONTRADICTION, EvidenceKind.CHECK)
 _CLOSE = 1e-9
@@ -272,6 +273,8 @@ def _standing(memory: Memory, left: Sequence[EvidenceEvent], policy: Policy, bef
         return replace(memory, standing=Standing.QUARANTINED, standing_reason=why or WAITS)
     if memory.standing is Standing.QUARANTINED and said.startswith(CONTRADICTED):
         is_doomed = memory.trust.confidence < QUARANTINE_BELOW and net_negatives(left) >= NET_NEGATIVES
+        if not is_doomed and memory.valid_to != FOREVER:  # while it was quarantined its document has moved on
+            return replace(memory, standing=Standing.SUPERSEDED, standing_reason=REPLACED)
         if not is_doomed:
             why = before.standing_reason if before.standing is Standing.ACTIVE else ""
             return replace(memory, standing=Standing.ACTIVE, standing_reason=why)

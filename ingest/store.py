@@ -15,16 +15,17 @@ from ingest.version import due_for_renewal, ended
 from kb.errors import InputError, IntegrityError, StaleRevision
 from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import FOREVER, Standing
+from kb.rolled_back import sayings
 from kb.sweeps import ActionKind
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ingest.version import VersionChange
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
-    from kb.model import Document, Failure, Instant, Memory, MemoryId
+    from kb.model import Document, DocumentId, Failure, Instant, Memory, MemoryId
 
 
 TRIES = 5  # of a write that others come in between of
@@ -146,6 +147,15 @@ class Store:
         out = barred_documents(tx, self._tenant, [made.raw, made.content])
         if out or barred_texts(tx, self._tenant, change.coming - change.reviewed):
             raise StaleRevision(f"document {change.document.id} holds what was rolled back or erased meanwhile")
+        held = {m.text for m in (*change.added, *change.changed)} & change.kept_out.keys()
+        if held and self._are_erased(tx, change.document.id, held):
+            raise StaleRevision(f"document {change.document.id} holds what was erased meanwhile")
+
+    def _are_erased(self, tx: LedgerTx, doc_id: DocumentId, held: Iterable[str]) -> bool:
+        """Return whether words that were to wait in quarantine must not be stored at all by now."""
+        stands = tx.memories.of_document(doc_id, (Standing.ACTIVE,))
+        said = frozenset(s for m in stands for s in sayings(m.text))
+        return any(bar.tombstone.is_erased for bar in barred_texts(tx, self._tenant, held, said=said).values())
 
     def _refuse_bereft(self, tx: LedgerTx, coming: Sequence[Memory]) -> None:
         """An erasure may have taken a vector, with the last memory that had these words, since they were embedded.

@@ -23,6 +23,7 @@ from governance.erase import (
     still_there,
     still_wanted,
     surveyed,
+    with_late_copies,
 )
 from governance.policy import policy_of
 from governance.running import Run
@@ -189,6 +190,7 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
             break
         ids = Selection(memories=tuple(left))
         again = surveyed(memories, replace(wanted, selection=ids), policy, clock.now())
+    reach = with_late_copies(memories, reach)
     for _ in range(ROUNDS):
         plan = left_over(memories, reach, policy, clock.now())
         if not plan.actions:
@@ -297,16 +299,22 @@ def _purged(
 
 
 def _index_rows(memories: Memories, wanted: Sequence[MemoryId]) -> int:
-    """Delete rows from every collection of this ledger, also those that a reindex left; return how many are there."""
-    left, gone = 0, frozenset(wanted)
+    """Delete rows from every collection of this ledger, also those that a reindex left; return how many are there.
+
+    What has the same id and is there again, as the key of a question that was answered anew, keeps its row.
+    """
     with memories.ledger.read() as tx:
-        known = tx.collections.list()
+        known, again = tx.collections.list(), tx.memories.get(wanted).keys()
+    wanted = [id_ for id_ in wanted if id_ not in again]
+    left, gone = 0, frozenset(wanted)
     server = memories.generations.server
     for collection in known:
         if server.has(collection.name):
             index = server.open(collection.name, collection.dim)
             index.delete(wanted)
             left += sum(id_ in gone for id_, _ in index.revisions())
+    with memories.ledger.write() as tx:  # one that came back meanwhile is written again
+        tx.outbox.mark(tx.memories.get(wanted), memories.clock.now())
     return left
 
 

@@ -156,13 +156,15 @@ def _barred(stored: dict[Any, Memory], bars: Any) -> list[str]:
     found = []
     for memory in stored.values():
         bar = bars.get(memory.text)
-        if bar is None or memory.kind is Kind.ANSWER:
+        if bar is None or memory.kind is Kind.ANSWER or memory.created_at <= bar.tombstone.at:
             continue
         if bar.tombstone.is_erased:
+            whole = "all" if bar.is_whole else "part"
             found.append(
-                f"{memory.id} ({memory.kind}, {memory.standing}, since {memory.created_at}) says {bar.tombstone}"
+                f"{memory.id} ({memory.kind}, {memory.standing_reason!r}, since {memory.created_at}) says {whole} of"
+                f" {bar.tombstone}"
             )
-        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT and memory.created_at > bar.tombstone.at:
+        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT:
             found.append(f"{memory.id} ({memory.kind}) is active since {memory.created_at} and says {bar.tombstone}")
     return found
 

@@ -178,7 +178,11 @@ class Worker(threading.Thread):
         self._edit(self._world.folder(root))
         report = sync(memories, self._world.folder(root), allow_mass_delete=True)
         for failure in report.failures:
-            if failure.code not in ("store_failed", "vanished"):  # others write to the ledger, and to the folder
+            if failure.code not in (
+                "store_failed",
+                "vanished",
+                "empty",
+            ):  # others write to the ledger, and to the folder
                 self._world.troubles.append(f"{self.name} sync: {failure}")
             self._world.told[f"sync: {failure.code} {failure.message[:60]}"] += 1
 

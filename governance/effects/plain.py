@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 GONE = "gone"  # the memory is no longer there
 ALREADY = "already"  # it is so, and was not made so by this action
 LEADS = "leads_on"  # an answer-key behind which there is something, by now or still
+PAST = "past"  # its document no longer holds it, or says when it ended
 LAST = "last"  # nothing else is left of its document
 LIVE = (Standing.ACTIVE, Standing.QUARANTINED)
 
@@ -90,6 +91,8 @@ def activate(writer: Writer, memory: Memory | None, action: Action, _: Occasion)
         return GONE
     if memory.standing in (Standing.SUPERSEDED, Standing.STAGED):
         return memory.standing.value
+    if memory.valid_to != FOREVER:
+        return PAST
     said = str(action.detail.get("said") or "")
     return _put(writer, memory, replace(memory, standing=Standing.ACTIVE, standing_reason=said))
 

@@ -19,13 +19,14 @@ from kb.errors import InputError, LedgerUnavailable, Refused, StaleRevision, Unk
 from kb.history import EvidenceEvent, EvidenceKind
 from kb.ledger.engine import target_of
 from kb.ledger.faults import fault_of
-from kb.ledger.upkeep import Vector
+from kb.ledger.upkeep import Vector as Cached
 from kb.memories import Memories, Note
 from kb.model import MemoryId, SourceClass, Standing
 from kb.settings import Settings
-from kb.sweeps import Action, ActionKind, SweepJob
+from kb.sweeps import Action, ActionKind, Sweep, SweepId, SweepJob, SweepStatus
 from kb.trust import DAY_MS
 from tests.erasing import BY
+from tests.fakes.embedder import HashingEmbedder
 from tests.governing import a_policy, fill, governed
 from tests.invariants import broken
 from tests.rolling import FILLER, guide, later, note, roll_back, says, stored, sync
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from governance.erase import Reach
     from jobs.erasure import Erased
     from kb.model import Memory
-    from kb.ports import Index
+    from kb.ports import Index, Vector
 
 FORTY, NINETY, TWENTY = (f"The Anping bridge carries {n} tons on a dry day." for n in ("forty", "ninety", "twenty"))
 
@@ -149,6 +150,32 @@ def test_a_copy_that_is_said_while_it_is_erased_goes_with_the_others(store: Memo
     assert stored(store, "ninety") == []
 
 
+def test_a_copy_that_is_said_while_it_is_erased_is_told_of(store: Memories, folder: Path) -> None:
+    secret = note(store, NINETY)
+    agents = Note(text=NINETY, tenant="default", by=SourceClass.AGENT)
+    done = forgotten(store, folder, secret.id, then=lambda: store.add_note(agents))
+    assert done.reach is not None
+    assert [c.id for c in done.reach.copies] == [m.id for m in stored(store, "ninety")]
+
+
+def test_what_comes_back_under_an_erased_id_keeps_its_row_in_the_index(store: Memories, folder: Path) -> None:
+    memory = retired_with_traces(store)
+    collect(store)
+    with store.ledger.write() as tx:  # an erasure that had not come to the index yet
+        tx.erasure.begin(SweepId("e1"), "default")
+        tx.sweeps.begin(Sweep(id=SweepId("e1"), tenant="default", job=SweepJob.ERASE), [_erasing(memory)])
+        tx.sweeps.applied(SweepId("e1"), [(0, "gone", [])], at=store.clock.now())
+        tx.sweeps.finish(SweepId("e1"), SweepStatus.DONE, store.clock.now(), counts={"skipped": 1})
+    assert note(store, NINETY).id == memory.id, "nobody has barred its words"
+    other = note(store, FORTY)
+    assert forgotten(store, folder, other.id).is_complete
+    assert says(store, "ninety tons on") == [memory.source]
+
+
+def _erasing(memory: Memory) -> Action:
+    return Action(memory_id=memory.id, kind=ActionKind.ERASE, reason="erased", rev=memory.rev)
+
+
 def test_what_is_silenced_in_the_journal_does_not_look_applied(store: Memories) -> None:
     memory = note(store, NINETY)
     moved = Action(memory_id=memory.id, kind=ActionKind.PIN, reason="pinned", rev=memory.rev + 7, detail={"w": NINETY})
@@ -219,6 +246,37 @@ def test_a_version_that_may_not_be_switched_in_leaves_nothing_staged(
         assert broken(store) == []
 
 
+class Embedder(HashingEmbedder):
+    """Does something once, when it is next asked for passages."""
+
+    then: Callable[[], object] | None = None
+
+    def passages(self, texts: Sequence[str]) -> Vector:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().passages(texts)
+
+
+def test_what_waits_in_quarantine_is_not_stored_at_all_when_it_is_erased_meanwhile(
+    ledger_url: str | None, folder: Path, tmp_path: Path
+) -> None:
+    embedder = Embedder()
+    with open_store(tmp_path / "kb", ledger_url=ledger_url, embedder=embedder) as store:
+        write(folder, guide_md=guide())
+        sync(store, folder)
+        later(store)
+        bad = note(store, f"{NINETY} {FILLER}")
+        roll_back(store, memories=(bad.id,))
+        write(folder, guide_md=guide(load=NINETY, more="It is lit by night."))
+        embedder.then = lambda: forgotten(store, folder, bad.id)
+        assert [f.code for f in sync(store, folder).failures] == ["store_failed"]
+        assert stored(store, NINETY) == []
+        sync(store, folder)
+        assert stored(store, NINETY) == []
+        assert broken(store) == []
+
+
 def test_a_note_is_not_written_from_what_may_never_be_there(store: Memories) -> None:
     staged = governed("staged", policy=a_policy(), standing=Standing.STAGED)
     fill(store, [staged])
@@ -268,7 +326,7 @@ class Robbed(Memories):
         if not self.lost:
             self.lost = memory.id
             with self.ledger.write() as tx:
-                tx.upkeep.drop_vectors([Vector(self.embedder.identity.model, memory.embed_hash)])
+                tx.upkeep.drop_vectors([Cached(self.embedder.identity.model, memory.embed_hash)])
         return super()._add_note(memory, parents, now, has_vector=has_vector)
 
 
@@ -303,7 +361,7 @@ def test_a_vector_that_a_note_is_about_to_need_is_not_dropped(store: Memories) -
     told = note(store, NINETY)
     with store.ledger.write() as tx:
         tx.memories.remove([told.id])
-    named, entered = [Vector(store.embedder.identity.model, told.embed_hash)], threading.Event()
+    named, entered = [Cached(store.embedder.identity.model, told.embed_hash)], threading.Event()
     dropped: list[int] = []
 
     def write_slowly() -> None:

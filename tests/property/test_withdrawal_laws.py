@@ -189,3 +189,21 @@ def test_a_teller_is_known_again_by_its_reason(kind: EvidenceKind, id_: str) -> 
     )
     assert event.teller == id_
     assert replace(event, kind=EvidenceKind.CHECK).teller is None
+
+
+def test_what_its_document_has_left_meanwhile_is_not_current_again_without_what_contradicted_it() -> None:
+    said = [
+        EvidenceEvent(
+            memory_id=MemoryId("m"), tenant="default", kind=EvidenceKind.CONTRADICTION, weight=-1.0, witness=w, at=T0
+        )
+        for w in ("one", "two", "three")
+    ]
+    doubted = replace(
+        a_memory(SourceClass.DOCUMENT, 0.3, "d"),
+        standing=Standing.QUARANTINED,
+        standing_reason="contradicted: confidence 0.20, 3 more events against it than for it",
+        valid_to=T0 + DAY_MS,
+    )
+    after = unheard(doubted, said, said, POLICY, Before(standing=Standing.ACTIVE))
+    assert (after.standing, after.valid_to) == (Standing.SUPERSEDED, T0 + DAY_MS)
+    assert after.standing_reason
