@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kb.model import FOREVER, Kind, Memory, SourceClass, Standing
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
 
     from governance.policy import Policy
     from kb.model import Instant
+
+
+class Decision(StrEnum):
+    """What a person decides of memories; each is the sweep of its name. A remark alone may be an agent's, too."""
+
+    VERIFY = SweepJob.VERIFY
+    REJECT = SweepJob.REJECT
+    PIN = SweepJob.PIN
+    UNPIN = SweepJob.UNPIN
+    RESTORE = SweepJob.RESTORE
+    ANNOTATE = SweepJob.ANNOTATE
+
 
 DECISIONS = {
     SweepJob.VERIFY: ActionKind.VERIFY,

@@ -19,7 +19,7 @@ from kb.index.generations import Generations
 from kb.index.milvus import open_server
 from kb.index.projector import Drained, Projector
 from kb.index.validate import broken_metadata
-from kb.ledger import open_ledger
+from kb.ledger import open_configured
 from kb.ledger.checks import checked_text
 from kb.model import MAX_METADATA_BYTES, Kind, Memory, Passage, Scope, SourceClass, Standing
 from kb.notes import kept_out, written
@@ -290,8 +290,7 @@ def open_memories(settings: Settings, clock: Clock, *, is_following: bool = True
         clock: tells the time.
         is_following: births follow half-lives that were changed since; False for who only judges whether they should.
     """
-    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-    ledger = open_ledger(url, data_dir=settings.data_dir)
+    ledger = open_configured(settings)
     try:
         generations = Generations(open_server(settings), ledger)
         if is_following:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from kb_cli import render
-from kb_cli.session import AsJson, clock, loaded, settings_of, switch_on
+from kb_cli.session import AsJson, clock, ledger_of, loaded, log_by_default, settings_of, switch_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from jobs.status import DaemonStatus, JobLine
-    from kb.ledger import Ledger
     from kb.memories import Memories
     from kb.settings import Settings
 
@@ -35,10 +34,10 @@ def daemon(context: typer.Context) -> None:
         from jobs.daemon import Daemon
         from kb.vitals import watching
 
-        _log_by_default(context)
+        log_by_default(context)
         settings, time = loaded(), clock()
         switch_on(settings, prometheus=settings.jobs.health_port is not None)
-        with _ledger(settings) as ledger, watching(ledger, settings, time):
+        with ledger_of(settings) as ledger, watching(ledger, settings, time):
             Daemon(settings, ledger, clock=time, open_memories=opener(settings), stop=stop).serve()
 
 
@@ -48,7 +47,7 @@ def status(as_json: AsJson = False) -> None:
     from jobs.status import status_of
 
     settings = settings_of()
-    with _ledger(settings) as ledger:
+    with ledger_of(settings) as ledger:
         now = clock().now()
         state = status_of(ledger, settings.jobs, now)
     if as_json:
@@ -62,22 +61,6 @@ def opener(settings: Settings) -> Callable[[], AbstractContextManager[Memories]]
     from kb.memories import open_memories
 
     return lambda: open_memories(settings, clock())
-
-
-def _ledger(settings: Settings) -> Ledger:
-    from kb.ledger import open_ledger
-
-    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-    return open_ledger(url, data_dir=settings.data_dir)
-
-
-def _log_by_default(context: typer.Context) -> None:
-    """Let the log tell what runs, unless somebody chose a level: a daemon that says nothing looks dead."""
-    from kb import log
-
-    source = context.find_root().get_parameter_source("log_level")
-    if source is None or source.name.startswith("DEFAULT"):
-        log.configure("info")
 
 
 def _lines(state: DaemonStatus) -> Iterator[str]:

@@ -96,11 +96,9 @@ def run(
 def _run(job: JobName, slot: str, context: JobContext, *, as_json: bool) -> int:
     from jobs.command import run_at_once, run_slot, slot_of
     from kb.clock import iso
-    from kb.ledger import open_ledger
+    from kb.ledger import open_configured
 
-    settings = context.settings
-    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-    with open_ledger(url, data_dir=settings.data_dir) as ledger:
+    with open_configured(context.settings) as ledger:
         if not slot:
             tally = run_at_once(job, context, ledger)
             _show(tally, {}, as_json=as_json)

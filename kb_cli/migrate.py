@@ -10,7 +10,7 @@ import typer
 
 from kb_cli import render
 from kb_cli.backup import Progress, settled_json
-from kb_cli.session import AsJson, opened, settings_of
+from kb_cli.session import AsJson, ledger_of, opened, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -130,7 +130,7 @@ def _ledger_plan(old: Settings, new: Settings) -> dict[str, Json]:
     from kb.moving.arriving import refuse_occupied
     from kb.moving.copying import counts_of
 
-    with _ledger(old) as source, _ledger(new) as target:
+    with ledger_of(old) as source, ledger_of(new) as target:
         with target.read() as tx:
             refuse_occupied(tx, target)
         rows: dict[str, Json] = {**counts_of(source)}
@@ -142,7 +142,7 @@ def _ledger_moved(old: Settings, new: Settings) -> dict[str, Json]:
     from kb.moving.copying import copied, digest_of
 
     progress = Progress()
-    with _ledger(old) as source, opened(new) as memories:
+    with ledger_of(old) as source, opened(new) as memories:
         with source.read() as tx:
             before = tx.collections.current()
         done = copied(source, memories.ledger, memories.clock.now(), progress=progress.tell)
@@ -213,15 +213,6 @@ def _server(settings: Settings) -> Iterator[MilvusServer]:
         yield server
     finally:
         server.close()
-
-
-@contextmanager
-def _ledger(settings: Settings) -> Iterator[Ledger]:
-    from kb.ledger import open_ledger
-
-    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-    with open_ledger(url, data_dir=settings.data_dir) as ledger:
-        yield ledger
 
 
 def _places(old: Settings, new: Settings) -> dict[str, Json]:

@@ -88,10 +88,9 @@ def opened(settings: Settings, *, is_following: bool = True) -> Iterator[Memorie
 
 def ledger_of(settings: Settings) -> Ledger:
     """Return the ledger alone, open; a context that closes it."""
-    from kb.ledger import open_ledger
+    from kb.ledger import open_configured
 
-    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-    return open_ledger(url, data_dir=settings.data_dir)
+    return open_configured(settings)
 
 
 def log_by_default(context: typer.Context) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from jobs.daemon import Daemon
 from jobs.stopping import Stop
-from kb.ledger import open_ledger
+from kb.ledger import open_configured
 from kb.log import get_logger
 from kb.memories import open_memories
 
@@ -36,8 +36,7 @@ class DaemonBeside:
         self._stop = Stop()
         with ExitStack() as stack:
             stack.callback(self._stop.close)
-            url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-            ledger = stack.enter_context(open_ledger(url, data_dir=settings.data_dir))
+            ledger = stack.enter_context(open_configured(settings))
             self._daemon = Daemon(
                 settings,
                 ledger,

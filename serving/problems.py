@@ -11,19 +11,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from kb.errors import (
-    ConfigError,
-    DependencyError,
-    InputError,
-    KbError,
-    Locked,
-    Refused,
-    UnknownAnswer,
-    UnknownMemory,
-    UnknownSweep,
-)
+from kb import statuses
+from kb.errors import Refused
 
 if TYPE_CHECKING:
+    from kb.errors import KbError
     from kb.model import Json
 
 MEDIA_TYPE = "application/problem+json"
@@ -37,23 +29,12 @@ class Forbidden(Refused):
     """The key may not do this."""
 
 
-_STATUS: tuple[tuple[type[KbError], HTTPStatus], ...] = (  # first match wins: narrow before wide
-    (Unauthorised, HTTPStatus.UNAUTHORIZED),
-    (Forbidden, HTTPStatus.FORBIDDEN),
-    (UnknownMemory, HTTPStatus.NOT_FOUND),
-    (UnknownAnswer, HTTPStatus.NOT_FOUND),
-    (UnknownSweep, HTTPStatus.NOT_FOUND),
-    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (Refused, HTTPStatus.CONFLICT),
-    (Locked, HTTPStatus.CONFLICT),
-    (DependencyError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (ConfigError, HTTPStatus.INTERNAL_SERVER_ERROR),
-)
+_OWN = ((Unauthorised, HTTPStatus.UNAUTHORIZED), (Forbidden, HTTPStatus.FORBIDDEN))
 
 
 def status_of(error: KbError) -> HTTPStatus:
     """Return the status that an error answers with."""
-    return next((s for kind, s in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    return statuses.status_of(error, _OWN)
 
 
 def problem_of(error: KbError, *, instance: str = "") -> dict[str, Json]:

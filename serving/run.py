@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from kb.errors import ConfigError, InputError, Refused
-from kb.ledger import open_ledger
+from kb.ledger import open_configured
 from kb.log import get_logger
 from serving.app import create_app
 
@@ -119,8 +119,7 @@ def url_of(place: socket.socket) -> str:
 
 
 def _check_keys(settings: Settings) -> None:
-    url = settings.ledger_url.get_secret_value() if settings.ledger_url else None
-    with open_ledger(url, data_dir=settings.data_dir) as ledger, ledger.read() as tx:
+    with open_configured(settings) as ledger, ledger.read() as tx:
         if tx.keys.is_empty():
             hint = "`kb key create NAME` makes one; on loopback, --open asks for none"
             raise Refused("there is no API key: nobody could call", hint=hint)

@@ -15,17 +15,9 @@ from governance.console.pages import answers, doors, memories, overview, queue, 
 from governance.console.sessions import signer_of
 from governance.console.showing import HERE, page
 from governance.console.visitor import LoginNeeded, NotAllowed, seen
-from kb.errors import (
-    DependencyError,
-    InputError,
-    KbError,
-    Locked,
-    Refused,
-    UnknownAnswer,
-    UnknownMemory,
-    UnknownSweep,
-)
+from kb.errors import KbError
 from kb.log import get_logger
+from kb.statuses import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,16 +44,7 @@ STATIC = "/static"
 UNFORESEEN = "Something unexpected went wrong; the log names it by this request's id."
 MALFORMED = "What was sent is not what the page asks for."
 ABSENT = "There is no such page."
-_STATUS: tuple[tuple[type[KbError], HTTPStatus], ...] = (  # first match wins: narrow before wide
-    (NotAllowed, HTTPStatus.FORBIDDEN),
-    (UnknownMemory, HTTPStatus.NOT_FOUND),
-    (UnknownAnswer, HTTPStatus.NOT_FOUND),
-    (UnknownSweep, HTTPStatus.NOT_FOUND),
-    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (Refused, HTTPStatus.CONFLICT),
-    (Locked, HTTPStatus.CONFLICT),
-    (DependencyError, HTTPStatus.SERVICE_UNAVAILABLE),
-)
+_OWN = ((NotAllowed, HTTPStatus.FORBIDDEN),)
 
 
 def console_app(service: Getter, *, known: Known) -> FastAPI:
@@ -122,7 +105,7 @@ async def _to_login(request: Request, _: Exception) -> Response:
 
 async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, KbError)
-    status = next((s for kind, s in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+    status = status_of(error, _OWN)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect or a wrong setting: the operator's to read
         get_logger().error("request_failed", path=request.url.path, exc_info=error)
         return await _said(request, status, own=UNFORESEEN)

@@ -26,6 +26,8 @@ from kb.ledger.migrate import bring_to_head
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
 
+    from kb.settings import Settings
+
 LEDGER_FILE = "ledger.db"
 BUSY_SECONDS = 30
 PROMPT_SECONDS = 0.05  # how long who must not wait for a writer waits all the same
@@ -68,6 +70,12 @@ def open_ledger(url: str | None, *, data_dir: Path) -> Ledger:
         bring_to_head(ledger.engines.writes, ledger.locks)
         undo.pop_all()
     return ledger
+
+
+def open_configured(settings: Settings) -> Ledger:
+    """Open the ledger that the settings name; see `open_ledger`."""
+    url = settings.ledger_url
+    return open_ledger(None if url is None else url.get_secret_value(), data_dir=settings.data_dir)
 
 
 def target_of(url: str | None, data_dir: Path) -> Target:

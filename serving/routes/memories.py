@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Query
@@ -10,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crag_runtime.recording.feedback import answer_record, give_feedback
 from crag_runtime.recording.objects import feedback_object, trace_object
+from governance.decisions import Decision
 from governance.explain import explain
 from governance.lineage import traced
 from governance.objects import decided_object, explanation_object
@@ -65,17 +65,6 @@ class NoteBody(BaseModel):
     derived_from: list[str] = Field(
         default_factory=list, max_length=100, description="ids of memories or answers that it was written from"
     )
-
-
-class Decision(StrEnum):
-    """What a person decides of memories; annotate alone is an agent's, too."""
-
-    VERIFY = "verify"
-    REJECT = "reject"
-    PIN = "pin"
-    UNPIN = "unpin"
-    RESTORE = "restore"
-    ANNOTATE = "annotate"
 
 
 class DecisionsBody(BaseModel):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kb import log
 from kb.index.milvus import open_server
+from tests.crash.killing import say
 from tests.stores import T0
 from tests.stress import Worker, World
 
@@ -67,12 +68,6 @@ def main(home: str, url: str, seed: str, steps: str) -> None:
         Worker(world, int(seed), int(steps)).run()
         say(json.dumps(world.troubles))
         say("done")
-
-
-def say(word: str) -> None:
-    """Tell who watches."""
-    sys.stdout.write(f"{word}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

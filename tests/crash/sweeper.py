@@ -13,6 +13,7 @@ from governance.sweep import apply, resume
 from kb import log
 from kb.index.milvus import open_server
 from kb.settings import Settings
+from tests.crash.killing import say
 from tests.stores import T0, FakeClock, open_store
 from tests.swept import a_plan, policy
 
@@ -37,12 +38,6 @@ def main(data_dir: str, url: str, tenant: str, now: str) -> None:
             apply(memories, plan, policy=rules, actor="sweeper", advance=lambda _: say("batch"))
     server.close()
     say("done")
-
-
-def say(word: str) -> None:
-    """Tell who watches."""
-    sys.stdout.write(f"{word}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +14,7 @@ import pytest
 from jobs.context import JobContext
 from jobs.names import JobName
 from jobs.registry import run
+from tests.crash import killing
 from tests.erasing import fill, needles, open_vault, vectors
 
 if TYPE_CHECKING:
@@ -42,25 +38,7 @@ class Filled:
 
 def erased(home: Path, secrets: list[str], *, kill_after: float | None = None) -> tuple[bool, float]:
     """Erase in a process of its own; return whether it ended by itself, and how long it took."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.eraser", str(home), *secrets],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    while (line := process.stdout.readline()).strip() != "ready":
-        assert line, process.communicate(timeout=60)[1][-2000:]
-    began = time.monotonic()
-    if kill_after is not None:
-        try:
-            process.wait(timeout=kill_after)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode in {0, -signal.SIGKILL}, err[-2000:]
-    return "done" in out, time.monotonic() - began
+    return killing.run("tests.crash.eraser", str(home), *secrets, kill_after=kill_after)
 
 
 @pytest.fixture(scope="module")

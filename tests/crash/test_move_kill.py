@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +13,7 @@ import pytest
 from kb.ledger import open_ledger
 from kb.memories import Note, note_memory
 from kb.moving.importing import looked_through
+from tests.crash import killing
 from tests.moving import Rows, everything, export
 from tests.stores import open_store, search
 
@@ -40,25 +36,7 @@ class Filled:
 
 def move(what: str, data_dir: Path, archive: Path, *, kill_after: float | None = None) -> tuple[bool, float]:
     """Move in a process of its own; return whether it ended by itself, and how long it took."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.mover", what, str(data_dir), str(archive)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    while (line := process.stdout.readline()).strip() != "ready":
-        assert line, process.communicate(timeout=60)[1][-2000:]
-    began = time.monotonic()
-    if kill_after is not None:
-        try:
-            process.wait(timeout=kill_after)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode in {0, -signal.SIGKILL}, err[-2000:]
-    return "done" in out, time.monotonic() - began
+    return killing.run("tests.crash.mover", what, str(data_dir), str(archive), kill_after=kill_after)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from kb.errors import DocumentError, EmbedderUnavailable, FailureCode
 from kb.ports import EmbedderIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kb.ports import Vector
 
@@ -70,3 +70,15 @@ class HashingEmbedder:
             vector[0] = length = 1.0
         unit: Vector = vector / length
         return unit
+
+
+class InterruptedEmbedder(HashingEmbedder):
+    """Does something once, when it is next asked for passages: what others do meanwhile."""
+
+    then: Callable[[], object] | None = None
+
+    def passages(self, texts: Sequence[str]) -> Vector:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().passages(texts)

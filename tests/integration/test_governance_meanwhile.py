@@ -26,7 +26,7 @@ from kb.settings import Settings
 from kb.sweeps import Action, ActionKind, Sweep, SweepId, SweepJob, SweepStatus
 from kb.trust import DAY_MS
 from tests.erasing import BY
-from tests.fakes.embedder import HashingEmbedder
+from tests.fakes.embedder import InterruptedEmbedder
 from tests.governing import a_policy, fill, governed
 from tests.invariants import broken
 from tests.rolling import FILLER, guide, later, note, roll_back, says, stored, sync
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from governance.erase import Reach
     from jobs.erasure import Erased
     from kb.model import Memory
-    from kb.ports import Index, Vector
+    from kb.ports import Index
 
 FORTY, NINETY, TWENTY = (f"The Anping bridge carries {n} tons on a dry day." for n in ("forty", "ninety", "twenty"))
 
@@ -246,22 +246,10 @@ def test_a_version_that_may_not_be_switched_in_leaves_nothing_staged(
         assert broken(store) == []
 
 
-class Embedder(HashingEmbedder):
-    """Does something once, when it is next asked for passages."""
-
-    then: Callable[[], object] | None = None
-
-    def passages(self, texts: Sequence[str]) -> Vector:
-        then, self.then = self.then, None
-        if then is not None:
-            then()
-        return super().passages(texts)
-
-
 def test_what_waits_in_quarantine_is_not_stored_at_all_when_it_is_erased_meanwhile(
     ledger_url: str | None, folder: Path, tmp_path: Path
 ) -> None:
-    embedder = Embedder()
+    embedder = InterruptedEmbedder()
     with open_store(tmp_path / "kb", ledger_url=ledger_url, embedder=embedder) as store:
         write(folder, guide_md=guide())
         sync(store, folder)

@@ -21,40 +21,27 @@ from kb.notes import written
 from kb.passages import embedded_as
 from kb.sweeps import Action, ActionKind, Contradiction, SweepJob, SweepStatus
 from kb.trust import DAY_MS
-from tests.fakes.embedder import HashingEmbedder
+from tests.fakes.embedder import InterruptedEmbedder
 from tests.governing import a_key, a_policy, all_of, fill, governed
 from tests.rolling import LOAD, POISON, guide, later, note, poison, roll_back, says, stored, sync
 from tests.stores import T0, FakeClock, open_store, write
 from tests.swept import ledger_id, ledger_rows, plan_of, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kb.memories import Memories
     from kb.model import Document, Memory
-    from kb.ports import Vector
-
-
-class Embedder(HashingEmbedder):
-    """Does something once, when it is next asked for passages."""
-
-    then: Callable[[], object] | None = None
-
-    def passages(self, texts: Sequence[str]) -> Vector:
-        then, self.then = self.then, None
-        if then is not None:
-            then()
-        return super().passages(texts)
 
 
 @pytest.fixture
-def embedder() -> Embedder:
-    return Embedder()
+def embedder() -> InterruptedEmbedder:
+    return InterruptedEmbedder()
 
 
 @pytest.fixture
-def store(ledger_url: str | None, tmp_path: Path, embedder: Embedder) -> Iterator[Memories]:
+def store(ledger_url: str | None, tmp_path: Path, embedder: InterruptedEmbedder) -> Iterator[Memories]:
     """A store on either database, its index in process."""
     with open_store(tmp_path / "kb", embedder=embedder, ledger_url=ledger_url) as memories:
         yield memories
@@ -90,7 +77,7 @@ def test_a_sync_never_writes_what_it_had_read_over_a_document_that_was_rolled_ba
 
 
 def test_a_version_that_was_made_from_one_that_is_rolled_back_meanwhile_waits_for_the_next_sync(
-    store: Memories, folder: Path, embedder: Embedder
+    store: Memories, folder: Path, embedder: InterruptedEmbedder
 ) -> None:
     batch = poison(store, folder)
     later(store)

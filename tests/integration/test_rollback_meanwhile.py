@@ -23,7 +23,7 @@ from kb.model import Standing
 from kb.passages import embed_text
 from kb.rolled_back import is_rolled_back
 from kb.sweeps import Contradiction, SweepId, SweepStatus, TombstoneKind
-from tests.fakes.embedder import HashingEmbedder
+from tests.fakes.embedder import InterruptedEmbedder
 from tests.learned_samples import a_learned, citing, found
 from tests.rolling import (
     LOAD,
@@ -44,29 +44,15 @@ from tests.stores import open_store, write
 from tests.swept import is_in_step, ledger_rows, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kb.memories import Memories
-    from kb.ports import Vector
 
 FERRY = "The ferry below leaves at noon every single day."
 
 
-class Embedder(HashingEmbedder):
-    """Does something once, when it is next asked for passages."""
-
-    then: Callable[[], object] | None = None
-
-    def passages(self, texts: Sequence[str]) -> Vector:
-        then, self.then = self.then, None
-        if then is not None:
-            then()
-        return super().passages(texts)
-
-
 def test_a_sync_that_had_read_its_files_before_cannot_slip_them_in_after(tmp_path: Path, folder: Path) -> None:
-    embedder, more = Embedder(), tmp_path / "more"
+    embedder, more = InterruptedEmbedder(), tmp_path / "more"
     more.mkdir()
     with open_store(tmp_path / "data", embedder=embedder) as memories:
         write(folder, guide_md=guide(load=POISON))

@@ -18,7 +18,7 @@ from kb.model import Scope, SourceClass, Standing
 from kb.ranking import Fusion
 from kb.settings import ClassSettings, Settings
 from kb.trust import DAY_MS
-from tests.fakes.embedder import HashingEmbedder
+from tests.fakes.embedder import HashingEmbedder, InterruptedEmbedder
 from tests.stores import FakeClock, InProcessServer, open_store, search, sync, texts, write
 
 if TYPE_CHECKING:
@@ -105,23 +105,11 @@ def test_what_an_agent_said_first_a_person_may_still_say(store):
     assert [h.memory.id for h in search(store, "toll").hits] == [said.id]
 
 
-class Rival(HashingEmbedder):
-    """While it embeds for one, the same is done by another."""
-
-    meanwhile: Callable[[], object] | None = None
-
-    def passages(self, texts: Sequence[str]) -> Vector:
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
-        return super().passages(texts)
-
-
 def test_two_who_add_one_note_at_once_both_have_it(tmp_path):
-    embedder = Rival()
+    embedder = InterruptedEmbedder()
     with open_store(tmp_path / "data", embedder=embedder) as store:
         others: list[Memory] = []
-        embedder.meanwhile = lambda: others.append(note(store, "The toll is four coins."))
+        embedder.then = lambda: others.append(note(store, "The toll is four coins."))
         assert [note(store, "The toll is four coins.")] == others
         assert len(store.page("default")) == 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -12,6 +11,7 @@ from governance.console.difference import Piece, difference, folded
 from governance.console.pages.done import after, can_undo, told
 from governance.console.showing import page
 from governance.console.visitor import Decides, Looks, parts_of
+from governance.decisions import Decision  # noqa: TC001 - a form's field, read at run time
 from governance.policy import policy_of
 from governance.queue import Waits, review_queue
 from governance.review import decide
@@ -36,17 +36,6 @@ PAGES = 400
 IDS = Form(max_length=500)
 ONE_MEMORY = re.compile(r"/memories/[\w.:%~-]+", re.ASCII)
 Nth = Annotated[int, Query(ge=0, le=SHOWN)]
-
-
-class Decision(StrEnum):
-    """What the buttons decide."""
-
-    VERIFY = "verify"
-    REJECT = "reject"
-    PIN = "pin"
-    UNPIN = "unpin"
-    RESTORE = "restore"
-    ANNOTATE = "annotate"
 
 
 class Place(NamedTuple):
