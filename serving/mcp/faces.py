@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from pydantic import Field
 from starlette.responses import JSONResponse
 
 from crag_runtime.wiring import build_runtime
+from kb.errors import InputError, KbError
 from kb.keys import Holder, KeyScope, Principal
 from kb.memories import open_memories
 from serving.mcp.shapes import Answered, FedBack, Found, Remembered, Traced  # noqa: TC001 - likewise
@@ -92,10 +94,18 @@ class _Keyed:
         try:
             scope[CALLER] = await caller_of(self._service(), headers.get("authorization", ""))
         except Unauthorised as error:
-            said = JSONResponse(problem_of(error), 401, headers={"WWW-Authenticate": "Bearer"}, media_type=MEDIA_TYPE)
-            await said(scope, receive, send)
+            await _refusal(error, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+            return
+        if scope["method"] != "POST":  # a stream of nothing would hold one of the server's hands until its deadline
+            unasked = InputError("this server keeps no session: every call is a POST of its own")
+            await _refusal(unasked, HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "POST"})(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+def _refusal(error: KbError, status: HTTPStatus, headers: dict[str, str]) -> JSONResponse:
+    said = {**problem_of(error), "status": int(status), "title": status.phrase}
+    return JSONResponse(said, int(status), headers=headers, media_type=MEDIA_TYPE)
 
 
 def _of_request(context: Context) -> Principal:

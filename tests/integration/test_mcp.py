@@ -129,6 +129,18 @@ def test_without_a_key_that_opens_nothing_is_said(store, tmp_path, key):
     on_server(store, tmp_path, story)
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_no_stream_that_says_nothing_holds_a_hand_of_the_server(store, tmp_path, method):
+    async def story(served) -> None:
+        headers = {"Accept": "application/json, text/event-stream"}
+        reply = await served.client(served.key(QUERY)).request(method, "/mcp", headers=headers)
+        assert (reply.status_code, reply.headers["Allow"]) == (405, "POST")
+        assert reply.json()["status"] == 405
+        assert len(served.app.state.running) == 0
+
+    on_server(store, tmp_path, story)
+
+
 def test_another_tenants_memories_are_not_there_whoever_asks(store, tmp_path):
     keep(store, said("theirs", FORTY, tenant="theirs"))
 
