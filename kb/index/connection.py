@@ -209,7 +209,8 @@ def translated(error: Exception, where: str) -> KbError:
     code = getattr(error, "code", None)
     message = f"Milvus at {where}: {_reason(error)}"
     if isinstance(error, exceptions.ConnectionConfigException):
-        return ConfigError(f"KB_INDEX_URI is not a Milvus URI: {_reason(error)}")
+        hint = "write http://host:19530; for the embedded Milvus Lite leave index_uri unset (for --to and --from: lite)"
+        return ConfigError(f"{where} is no address of a Milvus server: {_reason(error)}", hint=hint)
     if isinstance(error, exceptions.CollectionNotExistException) or code in MISSING_CODES:
         return IndexUnavailable(message, hint="`kb reindex` builds the index from the ledger")
     if code in LOGIN_CODES or _status(error) in {"UNAUTHENTICATED", "PERMISSION_DENIED"}:

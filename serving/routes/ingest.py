@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import unicodedata
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -18,16 +19,17 @@ from ingest.requests import Said, requests_of
 from ingest.syncing import sync_of
 from ingest.target import slug
 from jobs.sync import settings_for
-from kb.errors import InputError
+from kb.errors import DependencyError, InputError
 from kb.ids import digest
 from kb.keys import Holder, KeyScope
+from kb.log import get_logger
 from kb.model import SourceClass
 from serving.principal import Writer, service_of
 from serving.problems import Forbidden
 from serving.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kb.keys import Principal
 
@@ -59,8 +61,8 @@ async def upload(
     names = [_name(f.filename or "") for f in files]
     if len(set(names)) < len(names):
         raise InputError("two of the files have the same name")
-    for file, name in zip(files, names, strict=True):
-        await service.threads.call(_keep, file.file, folder / name, service.settings.ingest.max_bytes)
+    contents = {name: file.file for name, file in zip(names, files, strict=True)}
+    await service.threads.call(_keep, contents, folder, service.settings.ingest.max_bytes)
     return await service.threads.call(_synced, service, caller.tenant, folder, source, source_class, names)
 
 
@@ -121,32 +123,56 @@ def _name(given: str) -> str:
     return name
 
 
-def _keep(file: BinaryIO, path: Path, most: int) -> None:
-    """Write one file whole or not at all.
+def _keep(files: Mapping[str, BinaryIO], folder: Path, most: int) -> None:
+    """Write the files whole, all of them or none.
 
     Raises:
-        InputError: it is larger than a document may be.
+        InputError: one is larger than a document may be.
+        DependencyError: they cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, named = tempfile.mkstemp(prefix=".upload-", dir=path.parent)
+    with _writing(folder), ExitStack() as undo:
+        folder.mkdir(parents=True, exist_ok=True)
+        staged = {name: _staged(file, folder, name, most, undo) for name, file in files.items()}
+        for name, temporary in staged.items():
+            temporary.replace(folder / name)
+
+
+def _staged(file: BinaryIO, folder: Path, name: str, most: int, undo: ExitStack) -> Path:
+    handle, named = tempfile.mkstemp(prefix=".upload-", dir=folder)
     temporary, size = Path(named), 0
+    undo.callback(temporary.unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as out:
+        while part := file.read(CHUNK):
+            size += len(part)
+            if size > most:
+                raise InputError(f"{name} is larger than {most:,} bytes")
+            out.write(part)
+        out.flush()
+        os.fsync(out.fileno())  # what is acknowledged is there after the power fails, or the next sync would miss it
+    return temporary
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say what keeps uploads from being written: a full disk, a folder that is none.
+
+    Raises:
+        DependencyError: something does.
+    """
     try:
-        with os.fdopen(handle, "wb") as out:
-            while part := file.read(CHUNK):
-                size += len(part)
-                if size > most:
-                    raise InputError(f"{path.name} is larger than {most:,} bytes")
-                out.write(part)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        get_logger().error("uploads_not_written", folder=str(folder), problem=error.strerror or str(error))
+        why = error.strerror or type(error).__name__
+        raise DependencyError(f"uploads cannot be written: {why}", hint="ask who runs the server") from error
 
 
 def _removed(service: Service, tenant: str, folder: Path, source: str, name: str) -> Object:
     file = folder / name
     if not file.is_file():
         raise InputError(f"there is no uploaded document {name} in {source}")
-    file.unlink()
+    with _writing(folder):
+        file.unlink()
     return _synced(service, tenant, folder, source, None, [])
 
 

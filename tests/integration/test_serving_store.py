@@ -259,3 +259,28 @@ def test_what_is_too_large_or_said_twice_is_refused_and_leaves_nothing(store, tm
         assert not [p for p in (tmp_path / "uploads").rglob("*") if p.is_file()]
 
     on_server(store, tmp_path, story, serve={"max_upload_bytes": 50_000})
+
+
+def test_of_several_documents_all_are_kept_or_none(store, tmp_path):
+    async def story(served) -> None:
+        served.app.state.service.settings.ingest.max_bytes = 1_000
+        client = served.client(served.key(*ALL))
+        both = [("files", ("small.md", b"# Small\n\nwords of it")), ("files", ("large.md", b"a" * 2_000))]
+        assert (await client.post("/v1/ingest", files=both)).status_code == 422
+        assert not [p for p in (tmp_path / "uploads").rglob("*") if p.is_file()]
+        assert ok(await client.get("/v1/memories"))["memories"] == []
+
+    on_server(store, tmp_path, story)
+
+
+def test_where_nothing_can_be_written_that_is_said_and_nothing_else_breaks(store, tmp_path):
+    (tmp_path / "no-folder").write_text("a file")
+
+    async def story(served) -> None:
+        client = served.client(served.key(*ALL))
+        reply = await client.post("/v1/ingest", files={"files": ("fact.md", b"# Fact\n\nwords")})
+        assert (reply.status_code, reply.json()["type"]) == (503, "urn:kb:DependencyError")
+        assert str(tmp_path) not in reply.text
+        assert ok(await client.get("/v1/memories"))["memories"] == []
+
+    on_server(store, tmp_path, story, serve={"uploads_dir": str(tmp_path / "no-folder")})
