@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ def pages() -> Iterator[str]:
 
 @contextmanager
 def prometheus(target: str, home: Path) -> Iterator[str]:
-    """Run a real one, with the rules of deploy/, on a port of its own; give its address."""
+    """Run a real one, with the rules of deploy/, on a port of its own; give its address once it is ready."""
     found = program("prometheus")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -109,19 +110,33 @@ def prometheus(target: str, home: Path) -> Iterator[str]:
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield f"http://127.0.0.1:{port}"
+        base = f"http://127.0.0.1:{port}"
+        _await_ready(base, process)
+        yield base
     finally:
         process.terminate()
         process.wait(30)
 
 
+def _await_ready(base: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until it says that it answers: while it starts, it refuses connections, then says 503 in plain text."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "Prometheus ended while it started"
+        try:
+            if httpx.get(f"{base}/-/ready").status_code == HTTPStatus.OK:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)  # it tells nobody when it is ready
+    pytest.fail(f"Prometheus was not ready within {PATIENCE_S:.0f} s")
+
+
 def answer_of(base: str, query: str) -> list[Any]:
-    """Return what Prometheus finds now; nothing while it starts."""
+    """Return what Prometheus finds now."""
     asked = {"query": query.replace("$__rate_interval", "1m")}
-    try:
-        found: list[Any] = httpx.get(f"{base}/api/v1/query", params=asked).json()["data"]["result"]
-    except httpx.TransportError:
-        return []
+    answered = httpx.get(f"{base}/api/v1/query", params=asked).raise_for_status()
+    found: list[Any] = answered.json()["data"]["result"]
     return found
 
 
