@@ -12,6 +12,8 @@ from kb_cli.acting import RoleOption, actor_of
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from governance.policy import Policy
     from governance.review import Decided
     from kb.memories import Memories
@@ -26,82 +28,36 @@ As = Annotated[
 Reason = Annotated[str, typer.Option("--reason", help="Why, in your own words; kept in the journal.")]
 
 
+HELP = {
+    "verify": "Vouch for memories: verified, confidence 0.95, held as curated ones are; settles what contradicts them.",
+    "reject": "Refuse memories: quarantined until a person verifies them or undoes this.",
+    "pin": "Keep memories from ever being pruned; their confidence decays as before.",
+    "unpin": "Let memories be pruned again when they are due.",
+    "restore": "Take back that memories were retired or quarantined: they stand again as they stood before.",
+    "annotate": "Leave a remark in the journal of memories, shown by `kb govern explain`.",
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add the decisions to `kb memory`."""
-    for command in (verify, reject, pin, unpin, restore, annotate):
-        app.command(command.__name__)(command)
+    for name, told in HELP.items():
+        app.command(name, help=told)(_deciding(name))
 
 
-def verify(
-    ids: Ids,
-    by: By = None,
-    role: As = RoleOption.PERSON,
-    reason: Reason = "",
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-) -> None:
-    """Vouch for memories: verified, confidence 0.95, held as curated ones are; settles what contradicts them."""
-    _decide("verify", ids, by, role, reason, tenant, as_json=as_json)
+def _deciding(name: str) -> Callable[..., None]:
+    """Return the command of a decision: all of them are asked for in the same way."""
 
+    def command(
+        ids: Ids,
+        by: By = None,
+        role: As = RoleOption.PERSON,
+        reason: Reason = "",
+        tenant: Tenant = None,
+        as_json: AsJson = False,
+    ) -> None:
+        _decide(name, ids, by, role, reason, tenant, as_json=as_json)
 
-def reject(
-    ids: Ids,
-    by: By = None,
-    role: As = RoleOption.PERSON,
-    reason: Reason = "",
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-) -> None:
-    """Refuse memories: quarantined until a person verifies them or undoes this."""
-    _decide("reject", ids, by, role, reason, tenant, as_json=as_json)
-
-
-def pin(
-    ids: Ids,
-    by: By = None,
-    role: As = RoleOption.PERSON,
-    reason: Reason = "",
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-) -> None:
-    """Keep memories from ever being pruned; their confidence decays as before."""
-    _decide("pin", ids, by, role, reason, tenant, as_json=as_json)
-
-
-def unpin(
-    ids: Ids,
-    by: By = None,
-    role: As = RoleOption.PERSON,
-    reason: Reason = "",
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-) -> None:
-    """Let memories be pruned again when they are due."""
-    _decide("unpin", ids, by, role, reason, tenant, as_json=as_json)
-
-
-def restore(
-    ids: Ids,
-    by: By = None,
-    role: As = RoleOption.PERSON,
-    reason: Reason = "",
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-) -> None:
-    """Take back that memories were retired or quarantined: they stand again as they stood before."""
-    _decide("restore", ids, by, role, reason, tenant, as_json=as_json)
-
-
-def annotate(
-    ids: Ids,
-    by: By = None,
-    role: As = RoleOption.PERSON,
-    reason: Reason = "",
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-) -> None:
-    """Leave a remark in the journal of memories, shown by `kb govern explain`."""
-    _decide("annotate", ids, by, role, reason, tenant, as_json=as_json)
+    return command
 
 
 def _decide(
