@@ -118,6 +118,10 @@ async def _postgres(settings: Settings) -> AsyncIterator[BaseCheckpointSaver[str
     if secret is None:
         raise ConfigError("ask.checkpointer is postgres, but neither ask.checkpoint_url nor ledger_url is set")
     url = secret.get_secret_value().replace("postgresql+psycopg://", "postgresql://", 1)
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:  # its words, and the pool's warnings, quote the URL
+        raise ConfigError("ask.checkpoint_url is no valid PostgreSQL URL") from None
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     pool: Any = AsyncConnectionPool(
         url,

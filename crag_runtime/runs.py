@@ -48,7 +48,14 @@ class Runs:
         control = RunControl()
         task = asyncio.create_task(self._worked(work, made.put_nowait, control))
         self._running[task] = control
-        task.add_done_callback(lambda _ended: made.put_nowait(None))
+
+        def ended(_task: asyncio.Task[None]) -> None:  # whoever reads may be cancelled again while it waits for this
+            self._running.pop(task, None)
+            if not task.cancelled():
+                task.exception()  # seen: who left does not want to hear of it
+            made.put_nowait(None)
+
+        task.add_done_callback(ended)
         try:
             while (item := await made.get()) is not None:
                 yield item
@@ -56,9 +63,6 @@ class Runs:
         finally:
             task.cancel()
             await asyncio.wait({task})
-            self._running.pop(task, None)
-            if not task.cancelled():
-                task.exception()  # seen: who left does not want to hear of it
 
     async def aclose(self, grace: float = GRACE) -> None:
         """Ask what runs to stop after its current step, wait `grace` seconds for it, and cut off the rest."""

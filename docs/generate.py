@@ -257,7 +257,7 @@ def _type_name(annotation: Any) -> str:  # noqa: ANN401
         return " or ".join(f"`{value}`" for value in typing.get_args(annotation))
     if origin in (types.UnionType, typing.Union):
         return " or ".join(_type_name(a) for a in typing.get_args(annotation) if a is not type(None))
-    if origin in (list, tuple):
+    if origin in (list, tuple, typing.Annotated):
         return _type_name(typing.get_args(annotation)[0])
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return " or ".join(f"`{member.value}`" for member in annotation)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from governance.comparing.sayings import Passed, passed
 from governance.contradict import disputed
 from governance.ports import Claim, Outcome
-from governance.testimony import CHECKED, roots_heard, weighing
+from governance.testimony import CHECKED, least_share, roots_heard, weighing
 from governance.vouching import WITNESSES, disavowal, vouching
 from governance.waiting import waiting
 from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind
@@ -164,8 +164,14 @@ def _is_for_people(tx: LedgerTx, sides: Sequence[Memory]) -> bool:
 def _waiting(tx: LedgerTx, policy: Policy, settled: frozenset[str]) -> Iterable[Checkable]:
     for memory in waiting(tx, policy.tenant):
         if memory.id not in settled and not _is_private(memory):
-            claim = Claim(memory_id=memory.id, said=passed(memory), not_from=_own_roots(tx, (memory,)))
+            claim = _whole(tx, memory)
             yield Checkable(claim=claim, sides=(memory,))
+
+
+def _whole(tx: LedgerTx, memory: Memory) -> Claim:
+    """Return all that a memory says as what is to be checked."""
+    own = _own_roots(tx, (memory,))
+    return Claim(memory_id=memory.id, said=passed(memory), not_from=own, least=least_share(memory))
 
 
 def _is_private(memory: Memory) -> bool:
@@ -177,7 +183,7 @@ def _due(tx: LedgerTx, policy: Policy, now: Instant) -> Iterable[Checkable]:
     after: Place = START
     while page := tx.looking.due(policy.tenant, now, PAGE, after):
         for memory in page:
-            claim = Claim(memory_id=memory.id, said=passed(memory), not_from=_own_roots(tx, (memory,)))
+            claim = _whole(tx, memory)
             yield Checkable(claim=claim, sides=(memory,))
         after = Place(page[-1].trust.anchor, page[-1].id)
 

@@ -32,12 +32,14 @@ class Claim:
         said: its words, as a passage: a disputed sentence, or the whole memory.
         rival: what another memory says instead; then "contradicted" means that this is borne out. None: anything else.
         not_from: root sources that are no witnesses: the memory's own, and those that it was made from.
+        least: share of its words' claims that a page must bear out, in (0, 1].
     """
 
     memory_id: MemoryId
     said: Passed
     rival: Passed | None = None
     not_from: frozenset[str] = frozenset()
+    least: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,8 @@ def _surveyed(tx: LedgerTx, tenant: str, wanted: Selection, policy: Policy, now:
     backs = _backs(tx, tenant, chosen, members)
     held = [id_ for b in backs if b.is_changed for id_ in b.held]
     back = tx.descent.members(tenant, held)
-    revived = [m for m in back.values() if m.standing is Standing.SUPERSEDED and m.id not in members]
+    past = (Standing.SUPERSEDED, Standing.STAGED)  # a sync may be bringing it back
+    revived = [m for m in back.values() if m.standing in past and m.id not in members]
     spared = _spared(tx, backs, members)
     said = retracted(tx, tenant, reached.ids, whole_roots(tx, tenant, wanted))
     taken_back = withdrawals(tx, tenant, said, WITNESS_ROLLED_BACK)
@@ -244,8 +245,13 @@ def _revive(member: Member, back: Back) -> Action:
         kind=ActionKind.REVIVE,
         reason=REVIVED_CODE,
         rev=member.rev,
-        detail={"doc_id": back.document.id, "version": back.version, "said": SAID_REVIVED},
+        detail={"doc_id": back.document.id, "version": back.version, "said": SAID_REVIVED, **_stands(back)},
     )
+
+
+def _stands(back: Back) -> dict[str, Json]:
+    """Return which version its document is, as long as nobody changes it."""
+    return {"from": back.document.version, "deleted": back.document.deleted_at is not None}
 
 
 def _document(back: Back) -> Action:
@@ -257,8 +263,7 @@ def _document(back: Back) -> Action:
         detail={
             "doc_id": back.document.id,
             "version": back.version,
-            "from": back.document.version,
-            "deleted": back.document.deleted_at is not None,
+            **_stands(back),
             "hashes": list(back.hashes),
         },
     )

@@ -85,6 +85,14 @@ def sees(hearer: Scope, witness: Scope) -> bool:
     return all(theirs in ("", own) for own, theirs in pairs)
 
 
+def least_share(memory: Memory) -> float:
+    """Return the least share of a memory's claims that a witness must bear out.
+
+    A note of an agent is borne out whole or not at all: it can put what it likes beside a line that others hold true.
+    """
+    return 1.0 if memory.source_class is SourceClass.AGENT else BORNE_OUT
+
+
 def witnessed(
     hearer: Memory, witness: Memory, said: Comparison, now: Instant, by: frozenset[str] = frozenset()
 ) -> EvidenceEvent | None:
@@ -98,7 +106,7 @@ def witnessed(
         by: root sources by whose word alone the witness is verified: they are heard with it.
     """
     match said:
-        case Agree(one_share=share) if share >= BORNE_OUT:
+        case Agree(one_share=share) if share >= least_share(hearer):
             kind, sign = EvidenceKind.AGREEMENT, 1.0
         case Contradict(is_judged=False):
             kind, sign = EvidenceKind.CONTRADICTION, -1.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from governance.comparing.sayings import passed
 from governance.contradict import Agree, Contradict, compare
 from governance.plan import FINDINGS
-from governance.testimony import BORNE_OUT, CHECKED, distinct, sees
+from governance.testimony import CHECKED, distinct, least_share, sees
 from kb.evidence_rules import is_rejected
 from kb.history import EvidenceKind
 from kb.independence import root_of
@@ -117,7 +117,7 @@ def bearing_out(
     said = {p.id: comparer(passed(memory), passed(p)) for p in others}
     if any(isinstance(s, Contradict) for s in said.values()):
         return ()
-    agreeing = [p for p in others if isinstance(s := said[p.id], Agree) and s.one_share >= BORNE_OUT]
+    agreeing = [p for p in others if isinstance(s := said[p.id], Agree) and s.one_share >= least_share(memory)]
     own = plain(memory.text)
     kept = distinct([memory, *(p for p in agreeing if plain(p.text) != own)], lines, frozenset({root_of(memory)}))
     return tuple(p for p in kept if p.id != memory.id)

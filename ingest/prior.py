@@ -67,7 +67,7 @@ def document_prior(
         policy=policy,
         title=sidecar.title or front.title or "",
         metadata=metadata,
-        is_vouched=verified is not None or confidence is not None or source_class is SourceClass.CURATED,
+        is_vouched=bool(verified) or confidence is not None or source_class is SourceClass.CURATED,
     )
 
 

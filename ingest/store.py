@@ -80,6 +80,7 @@ class Store:
         added = [replace(m, standing=Standing.STAGED) for m in change.added]
         with self._ledger.write() as tx:
             tx.tombstones.hold(self._tenant)
+            self._refuse_rolled_back(tx, change)
             self._refuse_bereft(tx, (*added, *back))
             was = tx.memories.get([m.id for m in back])
             # What comes back keeps its closed interval while staged: the past still has it, and a crash can undo it.

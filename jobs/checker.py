@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from governance.comparing.sayings import Passed, value_key
 from governance.contradict import Agree, Contradict, compare
 from governance.ports import Checked, Outcome
-from governance.testimony import BORNE_OUT
 from kb.addresses import host_of, registrable
 from kb.errors import SearchUnavailable
 from kb.terms import terms
@@ -108,13 +107,14 @@ def _way(claim: Claim, finding: Finding) -> tuple[Outcome, str] | None:
     said = compare(claim.said, page)
     if claim.rival is not None:
         otherwise = compare(claim.rival, page)
-        if _bears_out(said) == _bears_out(otherwise):
+        is_so = _bears_out(said, claim)
+        if is_so == _bears_out(otherwise, claim):
             return None
-        return (Outcome.SUPPORTED, "") if _bears_out(said) else (Outcome.CONTRADICTED, "")
-    if _bears_out(said):
+        return (Outcome.SUPPORTED, "") if is_so else (Outcome.CONTRADICTED, "")
+    if _bears_out(said, claim):
         return Outcome.SUPPORTED, ""
     return (Outcome.CONTRADICTED, value_key(said.other_value)) if isinstance(said, Contradict) else None
 
 
-def _bears_out(said: object) -> bool:
-    return isinstance(said, Agree) and said.one_share >= BORNE_OUT
+def _bears_out(said: object, claim: Claim) -> bool:
+    return isinstance(said, Agree) and said.one_share >= claim.least

@@ -31,6 +31,7 @@ from governance.selection import Selection
 from governance.sweep import GONE, apply, resume
 from kb.erased import strings
 from kb.errors import DependencyError, InputError, KbError
+from kb.index.projector import LOCK as PROJECTOR
 from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
 from kb.log import get_logger
@@ -301,21 +302,25 @@ def _purged(
 def _index_rows(memories: Memories, wanted: Sequence[MemoryId]) -> int:
     """Delete rows from every collection of this ledger, also those that a reindex left; return how many are there.
 
-    What has the same id and is there again, as the key of a question that was answered anew, keeps its row.
+    What has the same id and is there again, as the key of a question that was answered anew, keeps its row: while the
+    projector's lock is ours, nobody writes one between the look and the deletion.
+
+    Raises:
+        Locked: somebody else is writing the index for a minute.
     """
+    server, opened = memories.generations.server, []
+    with memories.ledger.lock(PROJECTOR, wait_seconds=LOCK_WAIT_S):
+        with memories.ledger.read() as tx:
+            known, again = tx.collections.list(), tx.memories.get(wanted).keys()
+        gone = {id_ for id_ in wanted if id_ not in again}
+        for collection in known:
+            if server.has(collection.name):
+                opened.append(server.open(collection.name, collection.dim))
+                opened[-1].delete(sorted(gone))
+    left = [id_ for index in opened for id_, _ in index.revisions() if id_ in gone]
     with memories.ledger.read() as tx:
-        known, again = tx.collections.list(), tx.memories.get(wanted).keys()
-    wanted = [id_ for id_ in wanted if id_ not in again]
-    left, gone = 0, frozenset(wanted)
-    server = memories.generations.server
-    for collection in known:
-        if server.has(collection.name):
-            index = server.open(collection.name, collection.dim)
-            index.delete(wanted)
-            left += sum(id_ in gone for id_, _ in index.revisions())
-    with memories.ledger.write() as tx:  # one that came back meanwhile is written again
-        tx.outbox.mark(tx.memories.get(wanted), memories.clock.now())
-    return left
+        again = tx.memories.get(left).keys()
+    return sum(id_ not in again for id_ in left)
 
 
 def _cleaned(memories: Memories, settings: Settings) -> list[str]:

@@ -1,4 +1,4 @@
-"""One spelling per web address: pure, and never raises."""
+"""One spelling per web address, and one way to show the address of a service: pure, and never raises."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from urllib.parse import quote, urlsplit, urlunsplit
 
 URL_CHARS = 1_800  # the ledger holds sources of at most 2,000 bytes
+HIDDEN = "***"
+_PATHS = ("/", ".", "~", "unix:")
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?=.{1,253}\Z)(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.ASCII)
 _PAIR = 2  # labels of `example.org`, letters of `uk`
@@ -18,6 +20,29 @@ _TRACKING = re.compile(
     r"mc_eid|_hsenc|_hsmi|_ga|_gl|vero_id|oly_anon_id|oly_enc_id|ref_src|ref_url|spm|scm|mkt_tok|s_cid|cmpid)",
     re.IGNORECASE,
 )
+
+
+class Address(str):
+    """Where a service is, as somebody set it; who prints its repr sees neither user, password nor options."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(without_secret(str(self)))
+
+
+def without_secret(uri: str) -> str:
+    """Return the address of a service without user, password and options, fit to be shown."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return HIDDEN
+    place = parts.netloc.rsplit("@", 1)[-1]
+    if not parts.netloc:  # a path; or an address without its scheme
+        return uri if uri.startswith(_PATHS) else uri.rsplit("@", 1)[-1].partition("?")[0]
+    if "@" in uri and "@" not in parts.netloc:  # a password with a / in it ends the host for whoever reads on
+        return f"{parts.scheme}://{HIDDEN}"
+    return urlunsplit((parts.scheme, place, parts.path, "", ""))
 
 
 def canonical_url(url: str) -> str:

@@ -56,6 +56,8 @@ class ApiKey:
         expires_at: from when it is void; None: never.
         revoked_at: since when it is void; None: it is not.
         used_at: when it was last used, to the minute; None: never.
+        logouts: how often its holder logged out: what was logged in before the last time is void. Not a time, since
+            clocks of servers differ and a millisecond holds more than one login.
     """
 
     id: str
@@ -68,6 +70,7 @@ class ApiKey:
     expires_at: Instant | None = None
     revoked_at: Instant | None = None
     used_at: Instant | None = None
+    logouts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +140,12 @@ def hashed(secret: str) -> str:
 
 def opens(key: ApiKey, secret: str, now: Instant) -> bool:
     """Return whether a secret is the key's, and the key is neither revoked nor expired."""
-    is_right = hmac.compare_digest(key.secret_hash, hashed(secret))
-    is_live = key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
-    return is_right and is_live
+    return hmac.compare_digest(key.secret_hash, hashed(secret)) and is_live(key, now)
+
+
+def is_live(key: ApiKey, now: Instant) -> bool:
+    """Return whether a key is neither revoked nor expired."""
+    return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
 
 
 def principal_of(key: ApiKey) -> Principal:

@@ -27,7 +27,8 @@ def written(tx: LedgerTx, note: Memory, parents: Sequence[str], now: Instant) ->
     Args:
         tx: a write.
         note: as its author means it.
-        parents: ids of the memories and answers that it was written from.
+        parents: ids of the memories and answers that it was written from. To name one that was rolled back puts a
+            note in quarantine, unless somebody has vouched for it since.
         now: the instant.
 
     Raises:
@@ -39,7 +40,7 @@ def written(tx: LedgerTx, note: Memory, parents: Sequence[str], now: Instant) ->
     known = tx.memories.get([note.id]).get(note.id)
     counted, kin = _line(tx, note, parents)
     stands = known or kept_out(tx, note)
-    if not is_rolled_back(stands) and (why := _taint(kin)):
+    if not stands.trust.verified and not is_rolled_back(stands) and (why := _taint(kin)):
         stands = replace(stands, standing=Standing.QUARANTINED, standing_reason=why)
     if known is None:
         tx.memories.add([stands])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kb.errors import EmbedderUnavailable, IntegrityError
+from kb.errors import EmbedderUnavailable, IntegrityError, Locked
 from kb.index.generations import generation_of, ledger_id
 from kb.index.projector import LOCK, REINDEX_LOCK, is_indexed, upsert_memories
 from kb.ledger.collections import CollectionState
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kb.ledger.collections import Collection
+    from kb.ledger.locks import Held
     from kb.memories import Memories
     from kb.model import Memory, MemoryId
     from kb.ports import EmbedderIdentity
@@ -103,7 +104,7 @@ def reindex(memories: Memories, *, re_embed: bool, progress: Callable[[int], Non
     Raises:
         EmbedderChanged: the embedder differs and `re_embed` is not set.
         EmbedderUnavailable: a text could not be embedded; the old collection stays.
-        Locked: the projector, or another reindex, is at work and does not end.
+        Locked: the projector, or another reindex, is at work and does not end; or the lock was lost.
     """
     identity = memories.embedder.identity
     if not re_embed:
@@ -111,12 +112,12 @@ def reindex(memories: Memories, *, re_embed: bool, progress: Callable[[int], Non
     lock = memories.ledger.lock
     with (
         lock(REINDEX_LOCK),
-        lock(LOCK, wait_seconds=REINDEX_WAIT_S),
+        lock(LOCK, wait_seconds=REINDEX_WAIT_S) as held,
         span(Span.INDEX_REINDEX),
     ):
         target = _begun(memories, identity)
         total, newly = _fill(memories, target, re_embed=re_embed, progress=progress)
-        newly += _switched(memories, target, re_embed=re_embed)
+        newly += _switched(memories, target, held, re_embed=re_embed)
         _swept(memories)
     return Reindexed(collection=target.name, memories=total, embedded=newly, pending=memories.projector.drain().pending)
 
@@ -131,10 +132,13 @@ def _begun(memories: Memories, identity: EmbedderIdentity) -> Collection:
     return target
 
 
-def _switched(memories: Memories, target: Collection, *, re_embed: bool) -> int:
+def _switched(memories: Memories, target: Collection, held: Held, *, re_embed: bool) -> int:
     """Make the target current, once what was changed meanwhile has vectors for it; return how many were embedded.
 
     Nobody has drained since the reindex began, so the outbox holds all that was changed.
+
+    Raises:
+        Locked: somebody may have drained after all, since the lock was lost.
     """
     newly = 0
     while True:
@@ -142,6 +146,8 @@ def _switched(memories: Memories, target: Collection, *, re_embed: bool) -> int:
             waiting = [id_ for _, id_ in tx.outbox.pending(MANY)]
             changed = [m for m in tx.memories.get(waiting).values() if is_indexed(m)]
             missing = set(tx.embeddings.missing(target.model, [m.embed_hash for m in changed]))
+            if not held.is_held():
+                raise Locked("the reindex lost its lock; the index is as it was", hint="repeat the command")
             if not missing or not re_embed:
                 before = memories.generations.current(tx)
                 tx.collections.make_current(target.name)

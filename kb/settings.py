@@ -6,9 +6,9 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -16,6 +16,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from kb.addresses import Address, without_secret
 from kb.errors import ConfigError
 from kb.model import SourceClass
 from kb.settings_governance import GovernSettings, JobsSettings
@@ -23,25 +24,34 @@ from kb.settings_serving import ServeSettings
 from kb.trust import LEAST_STRENGTH, MAX_DAYS, MAX_STRENGTH, MIN_HALF_LIFE_DAYS, TrustPolicy
 
 PROJECT_FILE = "kb.toml"
+# An address may hold a password: it is used as it is, and shown without.
+Url = Annotated[str, AfterValidator(Address), PlainSerializer(without_secret, when_used="json")]
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user of a container or a service may have none
+        return Path("/nonexistent")
 
 
 def default_data_dir() -> Path:
     """Return where everything local lives when KB_DATA_DIR says nothing."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "kb"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "kb"
+        return _home() / "Library" / "Application Support" / "kb"
+    return Path(os.environ.get("XDG_DATA_HOME") or _home() / ".local" / "share") / "kb"
 
 
 def default_cache_dir() -> Path:
     """Return where what can be built again lives (model files, vocabularies)."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "kb"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kb"
+        return _home() / "Library" / "Caches" / "kb"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "kb"
 
 
 def user_config() -> Path:
     """Return the user's own kb.toml."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kb" / PROJECT_FILE
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "kb" / PROJECT_FILE
 
 
 class ClassSettings(BaseModel):
@@ -88,7 +98,7 @@ class ChatSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     model: str | None = Field(default=None, description="model name; unset: no chat model")
-    base_url: str | None = Field(default=None, description="base URL; unset: openai_base_url, then OpenAI's own")
+    base_url: Url | None = Field(default=None, description="base URL; unset: openai_base_url, then OpenAI's own")
     api_key: SecretStr | None = Field(
         default=None, description="its key; unset: openai_api_key, if the endpoint is the same"
     )
@@ -103,7 +113,7 @@ class WebSearchSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     provider: Literal["none", "tavily", "searxng"] = Field(default="none", description="who searches")
-    url: str | None = Field(default=None, description="SearXNG: base URL; Tavily: unset, or a proxy's")
+    url: Url | None = Field(default=None, description="SearXNG: base URL; Tavily: unset, or a proxy's")
     api_key: SecretStr | None = Field(default=None, description="Tavily's key")
     timeout_seconds: float = Field(default=10.0, gt=0, description="of one search")
     max_results: int = Field(default=5, ge=1, le=20, description="results of one search")
@@ -164,7 +174,7 @@ class AskSettings(BaseModel):
     durability: Literal["exit", "sync"] = Field(
         default="exit", description="when to checkpoint: at the end, or after every step (resumes after a crash)"
     )
-    grade_cache: str = Field(default="memory", description="memory, sqlite, none, or a redis:// URL")
+    grade_cache: Url = Field(default="memory", description="memory, sqlite, none, or a redis:// URL")
     grade_ttl_seconds: float = Field(default=86_400.0, gt=0, description="how long a grade is kept")
     thresholds: dict[Literal["factual", "analytical", "creative"], ThresholdSettings] = Field(
         default_factory=dict, description="per type of question"
@@ -206,7 +216,7 @@ class Settings(BaseSettings):
         default=0.7, ge=0, le=1, description="effective confidence a memory must exceed to be retrieved"
     )
     ledger_url: SecretStr | None = Field(default=None, description="SQLAlchemy URL; unset: SQLite in data_dir")
-    index_uri: str | None = Field(default=None, description="Milvus URI; unset: Milvus Lite in data_dir")
+    index_uri: Url | None = Field(default=None, description="Milvus URI; unset: Milvus Lite in data_dir")
     index_token: SecretStr | None = Field(default=None, description="Milvus token, user:password or API key")
     index_timeout: float = Field(default=10.0, gt=0, description="seconds one index call may take")
     index_idle_seconds: float = Field(
@@ -222,9 +232,9 @@ class Settings(BaseSettings):
         default=None, gt=0, description="dimension asked of the endpoint; unset: the model's own"
     )
     embedding_max_tokens: int = Field(default=8191, gt=0, description="tokens the endpoint's model accepts in one text")
-    openai_base_url: str | None = Field(default=None, description="base URL of the OpenAI-compatible endpoint")
+    openai_base_url: Url | None = Field(default=None, description="base URL of the OpenAI-compatible endpoint")
     openai_api_key: SecretStr | None = Field(default=None, description="its key")
-    telemetry_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL; unset: telemetry is off")
+    telemetry_endpoint: Url | None = Field(default=None, description="OTLP/HTTP base URL; unset: telemetry is off")
     ingest: IngestSettings = IngestSettings()
     chat: ChatSettings = ChatSettings()
     search: WebSearchSettings = WebSearchSettings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -138,6 +139,7 @@ def main() -> None:
         telemetry.shutdown()
     if code == ExitCode.INTERRUPTED:  # the command-line library turns Ctrl-C into this code by itself
         render.tell("interrupted; what was stored stays, the next run goes on from there")
+    gc.freeze()  # what is left ends with the process: to look through it for circles would take seconds
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -163,10 +165,11 @@ def _unforeseen(error: Exception, *, as_json: bool) -> int:
             render.emit_json({"error": said})
         return int(usage)
     from kb.log import get_logger
+    from kb.telemetry.redaction import redacted
 
     get_logger().debug("command_failed", exc_info=error)
     hint = "this is a defect; `kb --log-level debug …` shows where"
-    render.fail(KbError(f"{type(error).__name__}: {error}", hint=hint), as_json=as_json)
+    render.fail(KbError(redacted(f"{type(error).__name__}: {error}"), hint=hint), as_json=as_json)
     return int(ExitCode.UNEXPECTED)
 
 

@@ -15,10 +15,11 @@ Name = Annotated[str, typer.Option("--name", help="Who the agent is; stands in t
 def mcp(name: Name = "agent", tenant: Tenant = None) -> None:
     """Serve MCP over stdio: an agent's tools to ask, search, remember and trace. It can verify nothing."""
     from kb.errors import InputError
+    from kb.keys import NAME_BYTES
     from kb_cli.values import readable
     from serving.mcp import stdio
 
     readable(name)
-    if not name.strip():
-        raise InputError("the agent needs a name", hint="--name")
+    if not name.strip() or len(name.encode()) > NAME_BYTES:
+        raise InputError(f"the agent needs a name of at most {NAME_BYTES} bytes", hint="--name")
     asyncio.run(stdio(settings_of(tenant=tenant), clock(), name))

@@ -80,7 +80,9 @@ def migrate(
 
 
 def _placed(settings: Settings, uri: str) -> Settings:
-    return settings.model_copy(update={"index_uri": None if uri == LITE else uri})
+    from kb.addresses import Address
+
+    return settings.model_copy(update={"index_uri": None if uri == LITE else Address(uri)})
 
 
 def _token(variable: str) -> str | None:
@@ -229,7 +231,7 @@ def _uri(settings: Settings) -> str:
 
 def _bare(uri: str | None) -> str | None:
     """Return a URI without user and password."""
-    from kb.moving.config_file import without_secret
+    from kb.addresses import without_secret
 
     return None if uri is None else without_secret(uri)
 

@@ -8,6 +8,7 @@ import typer
 
 from crag_runtime.recording.objects import feedback_object, trace_object, usage_of
 from kb_cli import render
+from kb_cli.acting import is_agent
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def feedback(
         only = None if memory is None else MemoryId(memory)
         record = answer_record(memories, AnswerId(answer), settings.tenant)
         before = _confidences(memories, record)
-        given = give_feedback(memories, record.id, settings.tenant, is_good=good, only=only, by=by)
+        given = give_feedback(memories, record.id, settings.tenant, is_good=good, only=only, by=by, is_agent=is_agent())
         after = _confidences(memories, record)
         shown = feedback_object(memories, given)
     if as_json:
@@ -97,6 +98,8 @@ def _why_not(record: AnswerRecord, given: Feedback) -> str:
         return "a person has rejected what it cites; that stands"
     if given.borrowed:
         return "what it cites is another tenant's, the second source: nothing is written about it"
+    if given.unmoved:
+        return "what it cites is vouched for, or does not pass the gate any more: no agent's word moves it"
     can_credit = any(c.supports for c in record.citations)
     return "this was counted already" if can_credit else "the answer cites nothing that could be credited"
 

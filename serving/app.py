@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     Opening = Callable[[], AbstractAsyncContextManager[tuple[Memories, CragRuntime]]]
 
+WARMING = "warm 预热"  # words that are cut by rules, and words that need a dictionary
 HEAVY = ("crag_runtime.checkpoints", "crag_runtime.graph", "crag_runtime.runtime", "crag_runtime.objects", "kb.search")
 
 
@@ -84,6 +85,7 @@ async def open_parts(settings: Settings, clock: Clock | None) -> AsyncIterator[t
     from crag_runtime.wiring import build_runtime  # noqa: PLC0415 - only where no other parts are given
     from kb.clock import SystemClock  # noqa: PLC0415
     from kb.memories import open_memories  # noqa: PLC0415
+    from kb.tokens import cl100k_count  # noqa: PLC0415
 
     await asyncio.to_thread(_loaded)
     from kb.search import SearchRequest  # noqa: PLC0415 - loaded by now
@@ -92,7 +94,8 @@ async def open_parts(settings: Settings, clock: Clock | None) -> AsyncIterator[t
         store = open_memories(settings, clock or SystemClock())
         memories = await asyncio.to_thread(store.__enter__)
         stack.push_async_callback(asyncio.to_thread, store.__exit__, None, None, None)
-        await asyncio.to_thread(memories.search, SearchRequest(question="warm", tenant=settings.tenant, k=1))
+        await asyncio.to_thread(memories.search, SearchRequest(question=WARMING, tenant=settings.tenant, k=1))
+        await asyncio.to_thread(cl100k_count, WARMING)
         building = build_runtime(settings, memories, clock=clock, threads=settings.serve.threads, is_warm=True)
         yield memories, await stack.enter_async_context(building)
 

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from kb.log import get_logger
+from serving import browsers
 from serving.problems import MEDIA_TYPE, problem_of
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class ClientGone(ConnectionError):  # noqa: N818 - likewise
     """The client hung up before its answer was there."""
 
 
+class BrokenOff(ConnectionAbortedError):  # noqa: N818 - likewise
+    """A response that had begun cannot be ended as it should: its connection is closed, lest it pass for whole."""
+
+
 def reply_to(scope: Scope, error: Exception) -> Response:
     """Return the response to an error that ended a request."""
     from kb.errors import KbError  # noqa: PLC0415 - beside its type above
@@ -107,6 +112,8 @@ def reply(scope: Scope, problem: Mapping[str, Json], *, headers: Mapping[str, st
         said = str(problem["detail"]) + (f" ({problem['hint']})" if problem.get("hint") else "")
         return _openai(scope, status, said, headers=headers)
     whole = {**problem, "instance": f"urn:kb:request:{_id_of(scope)}"}
+    if browsers.is_asked_for(scope):
+        return browsers.page_of(scope, whole, headers)
     return JSONResponse(whole, status, headers=_with_challenge(status, headers), media_type=MEDIA_TYPE)
 
 

@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from kb import log
 from kb.errors import KbError
 from kb.telemetry import Attr, Metric, Span, continued, count, observe, span
-from serving.failures import REQUEST_ID, ClientGone, Turned, reply_to
+from serving.failures import REQUEST_ID, BrokenOff, ClientGone, Turned, reply_to
 from serving.limits import Running
 from serving.metering import Metered
 
@@ -34,6 +34,7 @@ UPLOADS = "/v1/ingest"
 MCP = "/mcp"
 EVENTS = b"text/event-stream"
 STREAM_GRACE = 5.0  # seconds after its limit in which a stream says by itself that it has ended
+STRANGERS = 8  # the part of all hands that callers without a key may hold, is one by this
 DRAIN_RETRY = 5.0  # seconds: another process takes the place of one that drains
 _ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 _HEADERS: Mapping[str, str] = {
@@ -49,7 +50,8 @@ _HEADERS: Mapping[str, str] = {
 def layered(app: FastAPI, serve: ServeSettings, traffic: Traffic, *, buckets: Buckets, is_open: bool) -> Running:
     """Put every layer before an app's endpoints; return what counts the requests that are worked on."""
     running = Running(serve.concurrency)
-    app.add_middleware(Metered, buckets=buckets, is_open=is_open)
+    strangers = Running(max(1, serve.concurrency // STRANGERS))
+    app.add_middleware(Metered, buckets=buckets, is_open=is_open, strangers=strangers)
     app.add_middleware(Bounded, serve=serve)
     app.add_middleware(Admitted, traffic=traffic, running=running)
     if serve.cors_origins:
@@ -91,13 +93,16 @@ class Known:
             began = time.perf_counter()
             try:
                 await self._app(scope, receive, sending)
+            except asyncio.CancelledError:
+                sending.cut_off = "Draining"
+                raise
             except Exception as error:  # noqa: BLE001 - see the class
                 await _answered(error, scope, receive, sending)
             finally:
                 took = time.perf_counter() - began
                 route = _route_of(scope)
                 recording.set({Attr.HTTP_STATUS: sending.status, Attr.HTTP_ROUTE: route})
-                _told(scope, route, sending.status, took)
+                _told(scope, route, sending, took)
 
 
 class Hosted:
@@ -113,7 +118,7 @@ class Hosted:
             host = re.sub(r":\d*$", "", Headers(scope=scope).get("host", "").lower())
             if host not in self._allowed:
                 why = "this server does not answer to that host"
-                hint = "add it to allowed_hosts under [serve] in kb.toml"
+                hint = "whoever runs the server can add it to allowed_hosts"
                 raise Turned(HTTPStatus.MISDIRECTED_REQUEST, why, kind="WrongHost", hint=hint)
         await self._app(scope, receive, send)
 
@@ -182,6 +187,7 @@ class _Sending:
         self._id = id_
         self._scope = scope
         self.status = 0
+        self.cut_off = ""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -200,9 +206,10 @@ async def _answered(error: Exception, scope: Scope, receive: Receive, sending: _
     if isinstance(error, ClientGone):
         return
     if sending.status:
+        sending.cut_off = getattr(error, "kind", type(error).__name__)
         if not isinstance(error, (KbError, Turned, OSError)):
             log.get_logger().error("response_broken_off", path=scope["path"], exc_info=error)
-        raise ConnectionAbortedError("the response was broken off") from None
+        raise BrokenOff("the response was broken off") from None
     await reply_to(scope, error)(scope, receive, sending)
 
 
@@ -264,9 +271,9 @@ def _route_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "")) or "unmatched"
 
 
-def _told(scope: Scope, route: str, status: int, seconds: float) -> None:
+def _told(scope: Scope, route: str, sending: _Sending, seconds: float) -> None:
     method = _method_of(scope)
-    count(Metric.HTTP_REQUESTS, method=method, route=route, status=str(status))
+    count(Metric.HTTP_REQUESTS, method=method, route=route, status=str(sending.status))
     observe(Metric.HTTP_SECONDS, seconds, method=method, route=route)
     if scope["path"] in PROBES:
         return
@@ -275,8 +282,9 @@ def _told(scope: Scope, route: str, status: int, seconds: float) -> None:
         "request_served",
         method=method,
         path=scope["path"],
-        status=status,
+        status=sending.status,
         ms=round(seconds * 1000, 1),
         key=getattr(caller, "key_id", None) or None,
         tenant=getattr(caller, "tenant", None),
+        **({"cut_off": sending.cut_off} if sending.cut_off else {}),
     )

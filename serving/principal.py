@@ -65,8 +65,8 @@ async def caller_of(service: Service, authorization: str) -> Principal:
     if service.is_open:
         return Principal(key_id="", name=LOCAL, tenant=service.settings.tenant, scopes=EVERYTHING, holder=Holder.PERSON)
     scheme, _, given = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not given:
-        raise Unauthorised("this needs a key", hint="Authorization: Bearer kb_…; `kb key create` makes one")
+    if scheme.lower() != "bearer" or not given.strip():
+        raise Unauthorised("this needs a key", hint="Authorization: Bearer kb_…; whoever runs the server makes keys")
     found = await service.threads.call(known, service.memories, given.strip())
     if found is None:
         raise Unauthorised("the key is unknown, revoked or expired")

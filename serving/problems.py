@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457): the same words as on the command line, and a status for who can act.
+"""Errors as problem+json (RFC 9457): the words of the command line as a caller can follow them, and a status.
 
 401  no key, or one that opens nothing        404  there is no such thing (in this key's tenant)
 403  the key may not                          409  refused by a guard: stale plan, mass, another waits; or locked
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kb import statuses
 from kb.errors import Refused
+from serving.advice import hint_over_http, over_http
 
 if TYPE_CHECKING:
     from kb.errors import KbError
@@ -44,10 +45,10 @@ def problem_of(error: KbError, *, instance: str = "") -> dict[str, Json]:
         "type": f"urn:kb:{type(error).__name__}",
         "title": status.phrase,
         "status": int(status),
-        "detail": str(error),
+        "detail": over_http(str(error)),
     }
     if error.hint:
-        said["hint"] = error.hint
+        said["hint"] = hint_over_http(error.hint)
     if instance:
         said["instance"] = instance
     return said

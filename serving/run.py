@@ -18,6 +18,7 @@ from kb.errors import ConfigError, InputError, Refused
 from kb.ledger import open_configured
 from kb.log import get_logger
 from serving.app import create_app
+from serving.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -133,7 +134,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http=Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -7,6 +7,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, TypeVar
 
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from serving.failures import ClientGone
@@ -14,7 +15,7 @@ from serving.failures import ClientGone
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
-    from fastapi import Request
+    from starlette.types import Receive, Scope, Send
 
     from kb.model import Json
 
@@ -31,6 +32,16 @@ class EventStream(StreamingResponse):
 
     def __init__(self, content: AsyncIterator[bytes]) -> None:
         super().__init__(content, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until they end, or their reader hangs up.
+
+        The framework's own way cancels over and over, so that nothing that is closed then can wait for anything.
+
+        Raises:
+            ClientGone: the reader hung up.
+        """
+        await unless_gone(Request(scope, receive), self.stream_response(send))
 
 
 def event_bytes(name: str, data: Mapping[str, Json]) -> bytes:

@@ -84,6 +84,9 @@ def told(memories: Memories, tenant: str, words: str, uri: str) -> tuple[Memory,
     witnessed(memories, own, words)
     cited = CitedMemory(memory_id=one.id, rev=1, source=uri, url=uri, title=words, quote=words)
     report = {
+        "question": f"{words}?",
+        **{name: [words] for name in ("reasons", "degraded", "missing")},
+        "usage": {words: 1},
         "path": [{"node": words, "why": words}],
         "suppressed": [{"memory_id": own.id, "reason": words, "source": uri}],
     }

@@ -40,12 +40,14 @@ class Served:
         app: the application.
         memories: its store.
         runtime: its runtime.
+        server: what listens.
     """
 
     url: str
     app: FastAPI
     memories: Memories
     runtime: CragRuntime
+    server: Server
     clients: list[httpx.AsyncClient] = field(default_factory=list)
 
     def key(
@@ -106,7 +108,8 @@ async def open_server(
         await server.listens.wait()
         if is_waited_for:
             await app.state.ready.wait()
-        served = Served(url_of(place), app, memories, runtimes[-1] if runtimes else None)  # type: ignore[arg-type]
+        runtime: Any = runtimes[-1] if runtimes else None
+        served = Served(url_of(place), app, memories, runtime, server)
         try:
             yield served
         finally:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CONTRADICTING = frozenset(("number", "date", "version", "negation"))  # kinds of conflict; names differ too easily
 HANDED_OVER = "handed_over"  # in an answer's report: its citations were shown to a caller, none of them answered
 ANONYMOUS = "anonymous"
+AGENTS = "agents"
 NAME_BYTES = 128  # of who gives feedback
 
 
@@ -139,7 +140,13 @@ def corroboration(
 
 
 def feedback_events(
-    answer: AnswerRecord, *, is_good: bool, only: MemoryId | None = None, by: str = "", now: Instant
+    answer: AnswerRecord,
+    *,
+    is_good: bool,
+    only: MemoryId | None = None,
+    by: str = "",
+    is_agent: bool = False,
+    now: Instant,
 ) -> tuple[EvidenceEvent, ...]:
     """Return what feedback on an answer says of the memories that it cited and that support it; of no others.
 
@@ -152,6 +159,8 @@ def feedback_events(
         only: credit this memory alone; None for all.
         by: who says so; "" is one anonymous person. A person's word on a question counts once per memory, however
             often the question is asked and answered anew.
+        is_agent: `by` is an agent. All agents are one witness: under how many names and in how many wordings one hand
+            asks cannot be told. Their good word on a memory counts once, and so does their bad one.
         now: when.
 
     Raises:
@@ -174,23 +183,41 @@ def feedback_events(
             hint="only memories that the answer cites as support are credited; `kb trace` lists them",
         )
     weight = EVIDENCE_WEIGHT[EvidenceKind.FEEDBACK] * (1.0 if is_good else -1.0)
-    said = f"an answer that rests on it was called {'good' if is_good else 'bad'}"
+    who = f" by the agent {by}" if is_agent else ""
+    if only is None:
+        said = f"an answer that rests on it was called {'good' if is_good else 'bad'}{who}"
+    else:
+        said = f"it was called {'right' if is_good else 'wrong'} for an answer's question{who}"
+    witness = f"feedback:{AGENTS}:{'right' if is_good else 'wrong'}" if is_agent else _person(answer, by)
     return tuple(
         EvidenceEvent(
             memory_id=id_,
             tenant=answer.tenant,
             kind=EvidenceKind.FEEDBACK,
             weight=weight,
-            witness=_person(answer, by),
+            witness=witness,
             answer_id=answer.id,
-            reason=said
-            if only is None
-            else f"it was called {'right' if is_good else 'wrong'} for an answer's question",
+            reason=said,
             at=now,
         )
         for id_ in creditable
         if only is None or id_ == only
     )
+
+
+def heeds_agents(memory: Memory, *, policy: TrustPolicy, gate: float, now: Instant) -> bool:
+    """Return whether agents' feedback moves a memory: only what nobody vouched for, and may be retrieved as it is.
+
+    What a person, an owner or a check has vouched for they may not wear down, nor bring back what has left the gate.
+
+    Args:
+        memory: as it is stored now.
+        policy: of its source class.
+        gate: effective confidence that it must exceed.
+        now: the instant at which it must.
+    """
+    is_open = memory.standing is Standing.ACTIVE and not memory.trust.verified
+    return is_open and passes(memory.trust, gate, now, policy.half_life)
 
 
 def _agreed(groups: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, EvidenceKind, str]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from crag_runtime.recording.evidence_rules import feedback_events
+from crag_runtime.recording.evidence_rules import feedback_events, heeds_agents
 from kb.errors import StaleRevision, UnknownAnswer
 from kb.evidence_rules import changed_by, is_rejected
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from kb.history import AnswerId, AnswerRecord, EvidenceEvent
     from kb.memories import Memories
-    from kb.model import Memory, MemoryId
+    from kb.model import Instant, Memory, MemoryId
 
 ATTEMPTS = 3
 
@@ -26,12 +28,14 @@ class Feedback:
         memories: as these left them.
         rejected: memories that a person has rejected: nothing was counted for or against them.
         borrowed: memories of a second source, which is another tenant's: nothing is written about them.
+        unmoved: memories that an agent's word does not move: vouched for, or not to be retrieved any more.
     """
 
     events: tuple[EvidenceEvent, ...]
     memories: tuple[Memory, ...]
     rejected: tuple[MemoryId, ...] = ()
     borrowed: tuple[MemoryId, ...] = ()
+    unmoved: tuple[MemoryId, ...] = ()
 
 
 def answer_record(memories: Memories, answer_id: AnswerId, tenant: str) -> AnswerRecord:
@@ -48,7 +52,14 @@ def answer_record(memories: Memories, answer_id: AnswerId, tenant: str) -> Answe
 
 
 def give_feedback(
-    memories: Memories, answer_id: AnswerId, tenant: str, *, is_good: bool, only: MemoryId | None = None, by: str = ""
+    memories: Memories,
+    answer_id: AnswerId,
+    tenant: str,
+    *,
+    is_good: bool,
+    only: MemoryId | None = None,
+    by: str = "",
+    is_agent: bool = False,
 ) -> Feedback:
     """Record feedback and move the confidence of the memories it credits.
 
@@ -61,6 +72,7 @@ def give_feedback(
         is_good: whether the answer was right.
         only: credit this memory alone; must be given for an answer that shows a conflict or only hands passages over.
         by: who says so; "" for one anonymous person.
+        is_agent: `by` is an agent, whose word carries nothing over the gate, and nothing that is vouched for under it.
 
     Raises:
         UnknownAnswer: the tenant has none with this id.
@@ -68,7 +80,10 @@ def give_feedback(
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _given(memories, answer_id, tenant, is_good=is_good, only=only, by=by)
+            now = memories.clock.now()
+            record = answer_record(memories, answer_id, tenant)
+            events = feedback_events(record, is_good=is_good, only=only, by=by, is_agent=is_agent, now=now)
+            return _given(memories, events, tenant, now, is_agent=is_agent)
         except StaleRevision:
             if attempt == ATTEMPTS:
                 raise
@@ -76,11 +91,8 @@ def give_feedback(
 
 
 def _given(
-    memories: Memories, answer_id: AnswerId, tenant: str, *, is_good: bool, only: MemoryId | None, by: str
+    memories: Memories, events: Sequence[EvidenceEvent], tenant: str, now: Instant, *, is_agent: bool
 ) -> Feedback:
-    record = answer_record(memories, answer_id, tenant)
-    now = memories.clock.now()
-    events = feedback_events(record, is_good=is_good, only=only, by=by, now=now)
     with memories.ledger.write() as tx:
         ids = [e.memory_id for e in events]
         tx.sweeping.revisions(ids, tenant, is_locking=True)  # memories before evidence, as sweeps do
@@ -89,9 +101,17 @@ def _given(
         borrowed = tuple(id_ for id_ in found if id_ not in known)
         history = {id_: tx.evidence.of_memory(id_) for id_ in known}
         rejected = tuple(id_ for id_, memory in known.items() if is_rejected(memory, history[id_]))
-        new = tx.evidence.add([e for e in events if e.memory_id in known and e.memory_id not in rejected])
+        unmoved = _unmoved(memories, known, now) if is_agent else ()
+        new = tx.evidence.add([e for e in events if e.memory_id in known.keys() - {*rejected, *unmoved}])
         moved = changed_by(new, known, history, memories.policies, now)
         tx.memories.replace(moved)
         tx.outbox.mark([m.id for m in moved], now)
     memories.projector.drain()
-    return Feedback(events=tuple(new), memories=tuple(moved), rejected=rejected, borrowed=borrowed)
+    return Feedback(events=tuple(new), memories=tuple(moved), rejected=rejected, borrowed=borrowed, unmoved=unmoved)
+
+
+def _unmoved(memories: Memories, known: Mapping[MemoryId, Memory], now: Instant) -> tuple[MemoryId, ...]:
+    policies, gate = memories.policies, memories.gate
+    return tuple(
+        id_ for id_, m in known.items() if not heeds_agents(m, policy=policies[m.source_class], gate=gate, now=now)
+    )

@@ -82,4 +82,5 @@ def feedback_object(memories: Memories, given: Feedback) -> dict[str, Json]:
             for e in given.events
         ],
         "memories": [memory_object(memories, m) for m in given.memories],
+        "unmoved": list(given.unmoved),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from kb.addresses import canonical_url
+from kb.addresses import canonical_url, without_secret
 from kb.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def open_search(settings: Settings, threads: Threads) -> WebSearch | None:
 
 def _checked_url(url: str) -> str:
     if not canonical_url(url) or "?" in url or "#" in url:
-        raise ConfigError(f"[search] url is {url!r}; it must be an absolute http(s) base URL")
+        raise ConfigError(f"[search] url is {without_secret(url)!r}; it must be an absolute http(s) base URL")
     return url.strip()
 
 

@@ -108,10 +108,11 @@ class Exchange:
 
     def _refusal(self, response: httpx.Response, data: bytes) -> SearchUnavailable:
         status = response.status_code
-        said = told(data)
+        fault = fault_of(status)
+        said = "" if fault is Fault.UNAUTHORISED else told(data)  # who refuses a key may quote it
         return SearchUnavailable(
             f"{self.who} answered with status {status}" + (f": {said}" if said else ""),
-            fault=fault_of(status),
+            fault=fault,
             retry_after=retry_after(response.headers),
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kb.dates.mentions import mentions
 from kb.dates.notation import notation_of
-from kb.model import Kind
+from kb.model import Kind, SourceClass
 from kb.terms import terms
 from kb.words.entities import entities, same
 from kb.words.polarity import polarity
@@ -128,12 +128,14 @@ class Passed:
         title: of its document or page.
         heading_path: headings above it.
         valid_from: since when it holds, or when it was written: relative dates are resolved against it; 0: unknown.
+        is_counted_whole: headings and the marks of code count among its claims: an agent may write anything there.
     """
 
     text: str
     title: str = ""
     heading_path: tuple[str, ...] = ()
     valid_from: Instant = 0
+    is_counted_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +166,13 @@ def passed(memory: Memory) -> Passed:
     """
     own = memory.passage
     title = "" if memory.kind is Kind.WEB else own.title
-    return Passed(text=memory.text, title=title, heading_path=own.heading_path, valid_from=memory.valid_from)
+    return Passed(
+        text=memory.text,
+        title=title,
+        heading_path=own.heading_path,
+        valid_from=memory.valid_from,
+        is_counted_whole=memory.source_class is SourceClass.AGENT,
+    )
 
 
 @lru_cache(maxsize=2_048)  # a passage is compared with many; it says the same each time
@@ -197,9 +205,10 @@ def _sayings(passage: Passed) -> tuple[tuple[Saying, ...], int]:
     for start, end in split(passage.text):
         sentence = passage.text[start:end]
         if _HEADING.match(sentence):
-            continue
-        if _FENCE.match(sentence):
+            others += passage.is_counted_whole
+        elif _FENCE.match(sentence):
             is_code = not is_code
+            others += passage.is_counted_whole
         elif is_code or len(found) == MAX_SENTENCES or not _is_prose(sentence):
             others += 1
         else:

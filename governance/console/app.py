@@ -43,6 +43,7 @@ ASKED_AGAIN = (b"cache-control", b"no-cache")  # of files: kept, and asked for a
 STATIC = "/static"
 UNFORESEEN = "Something unexpected went wrong; the log names it by this request's id."
 MALFORMED = "What was sent is not what the page asks for."
+RETRY_SECONDS = 1  # to be waited where nothing better is known
 ABSENT = "There is no such page."
 _OWN = ((NotAllowed, HTTPStatus.FORBIDDEN),)
 
@@ -109,7 +110,10 @@ async def _told(request: Request, error: Exception) -> Response:
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect or a wrong setting: the operator's to read
         get_logger().error("request_failed", path=request.url.path, exc_info=error)
         return await _said(request, status, own=UNFORESEEN)
-    return await _said(request, status, said=str(error), hint=error.hint, moved=getattr(error, "moved", ()))
+    told = await _said(request, status, said=str(error), hint=error.hint, moved=getattr(error, "moved", ()))
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        told.headers["Retry-After"] = str(max(1, round(getattr(error, "retry_after", None) or RETRY_SECONDS)))
+    return told
 
 
 async def _malformed(request: Request, _: Exception) -> Response:
@@ -118,7 +122,7 @@ async def _malformed(request: Request, _: Exception) -> Response:
 
 async def _absent(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    is_absent = error.status_code == HTTPStatus.NOT_FOUND
+    is_absent = error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
     return await _said(request, error.status_code, own=ABSENT if is_absent else "", said=str(error.detail))
 
 
@@ -136,4 +140,6 @@ async def _said(
         moved: ids of the memories that stand in the way.
     """
     given = {"own": own, "said": said, "hint": hint, "moved": list(moved), "code": int(status)}
-    return page(request, "error.html", await seen(request), status=status, **given)
+    answer = page(request, "error.html", await seen(request), status=status, **given)
+    answer.headers["HX-Push-Url"] = "false"  # the page that was left stays the one that is loaded again
+    return answer

@@ -1,7 +1,7 @@
 """Logins: a signed cookie that names a key and when it was given; the key itself is looked up with every request.
 
-The cookie is worth nothing once its key is revoked or expired, or its time is over. Every form carries a token that is
-made from the same cookie, so that no other site's form is taken for one of ours.
+The cookie is worth nothing once its key is revoked or expired, its holder has logged out, or its time is over. Every
+form carries a token that is made from the same cookie, so that no other site's form is taken for one of ours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from kb.model import Instant
 
 HOUR_MS = 3_600_000
-PARTS = 4
+AHEAD_MS = 60_000  # that the clock of another server of the same name may be before ours
+PARTS = 5
+DIGITS = 16  # of a number in a cookie; more are nobody's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +28,13 @@ class Session:
     Args:
         key_id: of the key that it was made with; "" where no key is asked for.
         since: when.
+        logouts: how often the key's holder had logged out before; a session is over when there are more.
         nonce: 128 random bits, hexadecimal.
     """
 
     key_id: str
     since: Instant
+    logouts: int
     nonce: str
 
 
@@ -46,19 +50,19 @@ class Signer:
     secret: bytes
     hours: float
 
-    def begun(self, key_id: str, now: Instant) -> tuple[Session, str]:
+    def begun(self, key_id: str, now: Instant, *, logouts: int = 0) -> tuple[Session, str]:
         """Return a new session and its cookie."""
-        session = Session(key_id=key_id, since=now, nonce=secrets.token_hex(16))
+        session = Session(key_id=key_id, since=now, logouts=logouts, nonce=secrets.token_hex(16))
         return session, ".".join((*_fields(session), self._mac("session", session)))
 
     def session(self, cookie: str, now: Instant) -> Session | None:
         """Return the session of a cookie; None when it is forged, malformed or over."""
         parts = cookie.split(".")
-        if len(parts) != PARTS or not parts[1].isascii() or not parts[1].isdigit() or len(parts[1]) > PARTS * PARTS:
+        if len(parts) != PARTS or not all(map(_is_number, parts[1:3])):
             return None
-        session = Session(key_id=parts[0], since=int(parts[1]), nonce=parts[2])
-        is_ours = hmac.compare_digest(self._mac("session", session).encode(), parts[3].encode())
-        is_over = not 0 <= now - session.since < self.hours * HOUR_MS
+        session = Session(key_id=parts[0], since=int(parts[1]), logouts=int(parts[2]), nonce=parts[3])
+        is_ours = hmac.compare_digest(self._mac("session", session).encode(), parts[4].encode())
+        is_over = not -AHEAD_MS <= now - session.since < self.hours * HOUR_MS
         return session if is_ours and not is_over else None
 
     def token(self, session: Session) -> str:
@@ -80,5 +84,9 @@ def signer_of(secret: str | None, hours: float) -> Signer:
     return Signer(secret=own, hours=hours)
 
 
-def _fields(session: Session) -> tuple[str, str, str]:
-    return (session.key_id, str(session.since), session.nonce)
+def _fields(session: Session) -> tuple[str, str, str, str]:
+    return (session.key_id, str(session.since), str(session.logouts), session.nonce)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kb.model import Instant
 
 HERE = Path(__file__).parent
+READS = ("GET", "HEAD")
 CHINESE = HERE / "zh.json"
 
 
@@ -39,6 +40,8 @@ def page(request: Request, name: str, who: Visitor | None, /, *, status: int = 2
     home = request.scope.get("root_path", "")
     here = request.url.path.removeprefix(home) or "/"
     place = f"{here}?{request.url.query}" if request.url.query else here
+    if request.method not in READS:  # where a form was sent there is no page to come back to
+        place = "/"
     named = {"t": said, "language": language, "who": who, "home": home, "here": here}
     text = _environment().get_template(name).render(**named, place=place, **given)
     return HTMLResponse(text, status_code=status)

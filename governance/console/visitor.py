@@ -11,7 +11,7 @@ from fastapi import Depends, Form, Request
 from governance.actor import Actor, Role
 from governance.console.sessions import Session
 from kb.errors import DependencyError, Refused
-from kb.keys import Holder, KeyScope, Principal, principal_of
+from kb.keys import Holder, KeyScope, Principal, is_live, principal_of
 
 if TYPE_CHECKING:
     from governance.console.parts import Parts
@@ -22,7 +22,7 @@ COOKIE = "kb_session"
 LANGUAGE = "kb_language"
 LANGUAGES = ("en", "zh")
 LOCAL = "local"
-NOBODY = Session(key_id="", since=0, nonce="open")  # the one session of a console without logins
+NOBODY = Session(key_id="", since=0, logouts=0, nonce="open")  # the one session of a console without logins
 
 
 class LoginNeeded(Exception):  # noqa: N818 - no error: the way to the login page
@@ -95,7 +95,7 @@ async def visitor(request: Request) -> Visitor:
     session = signer.session(request.cookies.get(COOKIE, ""), parts.clock.now())
     if session is None:
         raise LoginNeeded
-    found = await parts.threads.call(_principal, parts.memories, session.key_id)
+    found = await parts.threads.call(_principal, parts.memories, session)
     if found is None:
         raise LoginNeeded
     return Visitor(principal=welcome(found), token=signer.token(session), language=language_of(request))
@@ -168,11 +168,10 @@ async def decider(who: Annotated[Visitor, Depends(sender)]) -> Visitor:
     return who
 
 
-def _principal(memories: Memories, key_id: str) -> Principal | None:
+def _principal(memories: Memories, session: Session) -> Principal | None:
     with memories.ledger.read() as tx:
-        key = tx.keys.get(key_id)
-    now = memories.clock.now()
-    if key is None or key.revoked_at is not None or (key.expires_at is not None and now >= key.expires_at):
+        key = tx.keys.get(session.key_id)
+    if key is None or key.logouts != session.logouts or not is_live(key, memories.clock.now()):
         return None
     return principal_of(key)
 

@@ -65,6 +65,10 @@ def revive(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
         return _document(writer, action, occasion)
     if memory is None:
         return plain.GONE
+    if "from" in action.detail and _has_moved(_planned(writer, action), action):
+        return MOVED
+    if memory.standing is Standing.STAGED and memory.valid_to != FOREVER:
+        memory = _unstaged(writer, memory)
     if memory.standing is not Standing.SUPERSEDED:
         return plain.ALREADY if memory.standing is Standing.ACTIVE else memory.standing.value
     half_life = occasion.policy.trust[memory.source_class].half_life
@@ -79,17 +83,29 @@ def revive(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
     return ""
 
 
+def _unstaged(writer: Writer, memory: Memory) -> Memory:
+    """Take a passage back from a sync that was about to bring it back: its version is made from what is rolled back.
+
+    No image is kept of it: an undo must not stage it again.
+    """
+    before = replace(memory, standing=Standing.SUPERSEDED, rev=memory.rev + 1)
+    writer.tx.memories.replace([before])
+    return before
+
+
 def _document(writer: Writer, action: Action, occasion: Occasion) -> str:
-    document = writer.tx.documents.get(DocumentId(str(action.detail["doc_id"])), is_locking=True)
+    document = _planned(writer, action)
     if document is None or document.tenant != occasion.sweep.tenant:
         return plain.GONE
     is_deleted = document.deleted_at is not None
-    if document.version != action.detail["from"] or is_deleted is not action.detail["deleted"]:
+    if _has_moved(document, action):
         return MOVED
     version = action.detail["version"]
     stands = None if is_deleted else document.version
     if version is not None and is_deleted and _is_occupied(writer, document):
         return OCCUPIED
+    if version is not None and version != stands and _is_unready(writer, document, int(str(version))):
+        return MOVED
     hashes: list[str] = list(action.detail["hashes"])  # type: ignore[arg-type] # JSON of a plan
     writer.add_tombstones(document.tenant, TombstoneKind.DOCUMENT, hashes, reason=ROOT_CODE)
     if version != stands:
@@ -97,9 +113,31 @@ def _document(writer: Writer, action: Action, occasion: Occasion) -> str:
     return ""
 
 
+def _planned(writer: Writer, action: Action) -> Document | None:
+    return writer.tx.documents.get(DocumentId(str(action.detail["doc_id"])), is_locking=True)
+
+
+def _has_moved(document: Document | None, action: Action) -> bool:
+    """Return whether a document is another version than it was when this was planned."""
+    if document is None:
+        return True
+    is_deleted = document.deleted_at is not None
+    return document.version != action.detail["from"] or is_deleted is not action.detail["deleted"]
+
+
 def _is_occupied(writer: Writer, document: Document) -> bool:
     live = writer.tx.documents.by_source(document.tenant, document.source)
     return live is not None and live.id != document.id
+
+
+def _is_unready(writer: Writer, document: Document, version: int) -> bool:
+    """Return whether a passage of a version did not come back, since somebody changed it: it would list what is lost.
+
+    The next look of the rollback brings both back.
+    """
+    held = next(v.memory_ids for v in writer.tx.documents.versions(document.id) if v.version == version)
+    past = (Standing.SUPERSEDED, Standing.STAGED)
+    return any(m.standing in past for m in writer.tx.memories.get(held).values())
 
 
 def _put_back(writer: Writer, document: Document, version: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from governance import images
 from governance.comparing.sayings import passed
 from governance.contradict import Contradict, compare
-from kb.model import DocumentId, MemoryId
+from kb.model import DocumentId, MemoryId, Standing
 from kb.sweeps import ImageKind, TombstoneKind
 
 if TYPE_CHECKING:
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from governance.writer import Writer
     from kb.ledger.ledger import LedgerTx
     from kb.model import Json, Memory
-    from kb.sweeps import Action, Contradiction, Image, Tombstone
+    from kb.sweeps import Action, Contradiction, Image, Sweep, Tombstone
 
     Columns = Mapping[str, Json]
 
 MOVED = "moved"  # it has changed since
 ALREADY = "already"
+PAGE = 500
 SEQ = "seq"  # of the action that is undone, in an undo's detail
 
 
@@ -35,7 +36,7 @@ def put_back(writer: Writer, _: Memory | None, action: Action, occasion: Occasio
         return MOVED
     own = writer.tx.sweeps.images(undone, [seq]).get(seq, [])
     targets, moved = images.put_back(reversed(own), lambda kind, key: standing_row(writer.tx, kind, key))
-    if moved or occupied(writer.tx, targets):
+    if moved or occupied(writer.tx, targets) or _is_torn(writer.tx, targets, occasion.sweep):
         return MOVED
     for (kind, key), target in targets.items():
         _PUT[kind](writer, key, target)
@@ -60,6 +61,33 @@ def _contested(writer: Writer, own: Sequence[Image]) -> None:
 
 def _flag(columns: Columns | None) -> bool:
     return columns is not None and bool(columns["contested"])
+
+
+def _is_torn(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None], sweep: Sweep) -> bool:
+    """Return whether a passage would go without its document, which somebody changed after the undo was checked."""
+    ids = [MemoryId(key) for kind, key in targets if kind is ImageKind.MEMORY]
+    for memory in tx.memories.get(ids).values():
+        target = targets[ImageKind.MEMORY, memory.id]
+        if memory.doc_id is None or target is None or (ImageKind.DOCUMENT, memory.doc_id) in targets:
+            continue
+        document = tx.documents.get(memory.doc_id)
+        is_listed = document is not None and document.deleted_at is None and memory.id in document.memory_ids
+        becomes = Standing(str(target["standing"]))
+        if is_listed and becomes is Standing.SUPERSEDED:
+            return True
+        if not is_listed and becomes is Standing.ACTIVE and memory.doc_id in _left_alone(tx, sweep):
+            return True
+    return False
+
+
+def _left_alone(tx: LedgerTx, sweep: Sweep) -> set[str]:
+    """Return the documents that an undo has not put back, since they had changed."""
+    seqs, after = list[int](), -1
+    while page := tx.sweeps.journal(sweep.id, after=after, limit=PAGE):
+        after = page[-1].seq
+        seqs += [int(j.action.detail[SEQ]) for j in page if j.skipped == MOVED and not j.action.memory_id]  # type: ignore[arg-type] # written by the undo
+    own = {} if sweep.undoes is None else tx.sweeps.images(sweep.undoes, seqs)
+    return {image.key for images_ in own.values() for image in images_ if image.kind is ImageKind.DOCUMENT}
 
 
 def standing_row(tx: LedgerTx, kind: ImageKind, key: str) -> Columns | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class E5Encoder:
 
 
 def _session(graph: Path) -> Any:  # noqa: ANN401 - onnxruntime has no types
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read as it loads: else it reports this machine to its vendor
     try:
         import onnxruntime  # type: ignore[import-untyped] # noqa: PLC0415 - a native library, and only run models need it
 

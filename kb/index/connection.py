@@ -12,10 +12,12 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from kb.addresses import without_secret
 from kb.errors import ConfigError, IndexUnavailable, InputError, IntegrityError, KbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 Client: TypeAlias = Any  # pymilvus.MilvusClient, which has no types
@@ -40,6 +42,10 @@ class Launcher(Protocol):
 
     def is_current(self, uri: str) -> bool:
         """Return, cheaply, whether `uri` is still where the server is."""
+        ...
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Write inside the context, once nothing is under way that a dead process has sent."""
         ...
 
     def rewrite(self) -> None:
@@ -87,6 +93,13 @@ class Connection:
         except failures() as error:
             raise translated(error, self.where) from error
 
+    def write(self, request: Callable[[Client], T]) -> T:
+        """Make a request that changes rows; as `call`."""
+        if self._launcher is None:
+            return self.call(request)
+        with self._launcher.writing():
+            return self.call(request)
+
     def close(self) -> None:
         """Disconnect, and let the launcher go. The next call connects again."""
         with self._mutex:
@@ -107,7 +120,7 @@ class Connection:
     @property
     def where(self) -> str:
         """The address, without a password."""
-        return self._uri.rsplit("@", 1)[-1]
+        return without_secret(self._uri)
 
     def _is_mended(self, client: Client, error: Exception) -> bool:
         """Return whether the same request may do better now."""
@@ -145,6 +158,8 @@ class Connection:
         """Connect; a Milvus Lite that died between its last answer and now is started again, once."""
         try:
             return self._connect()
+        except vendor().exceptions.ConnectionConfigException as error:  # which quotes the address, password and all
+            raise translated(error, self.where) from None
         except failures() as error:
             if self._launcher is None or not is_lost(error):
                 raise translated(error, self.where) from error
@@ -210,7 +225,7 @@ def translated(error: Exception, where: str) -> KbError:
     message = f"Milvus at {where}: {_reason(error)}"
     if isinstance(error, exceptions.ConnectionConfigException):
         hint = "write http://host:19530; for the embedded Milvus Lite leave index_uri unset (for --to and --from: lite)"
-        return ConfigError(f"{where} is no address of a Milvus server: {_reason(error)}", hint=hint)
+        return ConfigError(f"{where} is no address of a Milvus server", hint=hint)
     if isinstance(error, exceptions.CollectionNotExistException) or code in MISSING_CODES:
         return IndexUnavailable(message, hint="`kb reindex` builds the index from the ledger")
     if code in LOGIN_CODES or _status(error) in {"UNAUTHENTICATED", "PERMISSION_DENIED"}:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kb.clock import SystemClock
-from kb.errors import DependencyError, IndexUnavailable
+from kb.errors import DependencyError, IndexUnavailable, KbError
 from kb.index import supervisor
 from kb.sqlite_files import rewritten
 
@@ -24,6 +25,8 @@ if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kb.model import Instant
     from kb.ports import Clock
     from kb.settings import Settings
@@ -111,6 +114,34 @@ class LiteServer:
         announced = self._announced
         return announced is not None and announced == (uri, self._identity())
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write inside the context, once nothing is under way that a dead process has sent.
+
+        The server may carry that out after what is sent later: a row that was deleted meanwhile would be back. So each
+        write leaves a mark that outlives its process, and who finds one stops the server, which ends all it is at.
+
+        Raises:
+            IndexUnavailable: the server does not stop, or the mark cannot be left.
+        """
+        self._make_directory()
+        if dead := self._cut_short():
+            self.stop()
+            for mark in dead:
+                mark.unlink(missing_ok=True)
+        handle, mark = self._marked()
+        is_over = False
+        try:
+            yield
+            is_over = True
+        except KbError:  # the server has said so, is gone, or has had the request for a long time
+            is_over = True
+            raise
+        finally:
+            if is_over:
+                mark.unlink(missing_ok=True)
+            os.close(handle)
+
     def close(self) -> None:
         """Stop using the server; it may end when nobody else uses it."""
         with self._mutex:
@@ -188,6 +219,31 @@ class LiteServer:
             self._directory.chmod(0o700)  # the server asks for no password: the directory keeps others out
         except OSError as error:
             raise IndexUnavailable(f"the index directory cannot be used: {error}") from error
+
+    def _marked(self) -> tuple[int, Path]:
+        """Leave the mark of a write, locked from the moment that it can be seen."""
+        mark = self._directory / f"writing-{uuid.uuid4().hex}"
+        draft = mark.with_suffix(".draft")
+        try:
+            handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            _locked(handle, fcntl.LOCK_EX)
+            draft.rename(mark)
+        except OSError as error:
+            raise IndexUnavailable(f"the index directory cannot be used: {error}") from error
+        return handle, mark
+
+    def _cut_short(self) -> list[Path]:
+        """Return the marks of writes whose process died before it had an answer."""
+        found = []
+        for mark in self._directory.glob("writing-" + "[0-9a-f]" * 32):
+            with contextlib.suppress(FileNotFoundError):
+                handle = os.open(mark, os.O_RDWR)
+                try:
+                    if _locked(handle, fcntl.LOCK_SH):
+                        found.append(mark)
+                finally:
+                    os.close(handle)
+        return found
 
     def _attach(self, deadline: float) -> None:
         """Hold the clients lock; waits while a supervisor that found nobody is ending its server."""

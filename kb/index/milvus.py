@@ -111,7 +111,7 @@ class MilvusIndex:
         with self._spanned(Span.INDEX_UPSERT, "upsert", batch=len(wanted)):
             for batch in validate.batches(wanted):
                 entities = [validate.to_entity(row) for row in batch]
-                self._connection.call(partial(self._upsert, entities=entities))
+                self._connection.write(partial(self._upsert, entities=entities))
 
     def delete(self, ids: Sequence[MemoryId]) -> None:
         """See `kb.ports.Index`."""
@@ -119,7 +119,7 @@ class MilvusIndex:
         with self._spanned(Span.INDEX_DELETE, "delete", batch=len(wanted)):
             for start in range(0, len(wanted), DELETE_IDS):
                 where = filters.with_ids(wanted[start : start + DELETE_IDS])
-                self._connection.call(partial(self._delete, where=where))
+                self._connection.write(partial(self._delete, where=where))
 
     def dense(self, vector: Vector, criteria: Criteria, k: int) -> list[Candidate]:
         """See `kb.ports.Index`."""

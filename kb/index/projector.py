@@ -2,7 +2,7 @@
 
 An outbox entry says "make the index agree with the ledger about this id": it is cleared only after the index has
 acknowledged, so a crash at any step repeats work and never loses it. One drainer at a time (a lock), or an older
-revision could overwrite a newer one.
+revision could overwrite a newer one: what is written is read under the lock, and written anew if the lock was lost.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kb.index.generations import Generations
     from kb.ledger import Ledger
     from kb.ledger.collections import Collection
+    from kb.ledger.locks import Held
     from kb.model import Json, Memory, MemoryId
     from kb.ports import Clock, Index, Vector
 
@@ -114,8 +115,8 @@ class Projector:
         return self._left(applied, "")
 
     def _drain_batch(self, wait_seconds: float) -> int:
-        with self._ledger.lock(LOCK, wait_seconds=wait_seconds):
-            return self._apply_next()
+        with self._ledger.lock(LOCK, wait_seconds=wait_seconds) as held:
+            return self._apply_next(held)
 
     def catch_up(self, *, wait_seconds: float = 0.0, is_needed: bool = False) -> Drained:
         """Apply one batch at most, in the time of who answers a question: no writer of the ledger is waited for.
@@ -129,11 +130,11 @@ class Projector:
         """
         applied = 0
         try:
-            with span(Span.INDEX_DRAIN), self._ledger.lock(LOCK, wait_seconds=wait_seconds):
+            with span(Span.INDEX_DRAIN), self._ledger.lock(LOCK, wait_seconds=wait_seconds) as held:
                 if not is_needed:
                     with self._ledger.write(is_waiting=False):
                         pass
-                applied = self._apply_next(is_waiting=False)
+                applied = self._apply_next(held, is_waiting=False)
         except (IndexUnavailable, LedgerUnavailable, Locked) as error:
             return self._left(applied, str(error))
         finally:
@@ -150,11 +151,11 @@ class Projector:
         try:
             for _ in range(AHEAD_TRIES):
                 try:
-                    with self._ledger.lock(LOCK, wait_seconds=WAIT_S):
-                        return self._ahead(memories)
+                    with self._ledger.lock(LOCK, wait_seconds=WAIT_S) as held:
+                        return self._ahead(memories, held)
                 except Locked:
                     if self._is_reindexing():
-                        return self._ahead(memories)
+                        return self._ahead(memories, None)
         except IndexUnavailable:
             return False
         return False
@@ -166,12 +167,18 @@ class Projector:
         except Locked:
             return True
 
-    def _ahead(self, memories: Sequence[Memory]) -> bool:
+    def _ahead(self, memories: Sequence[Memory], held: Held | None) -> bool:
+        """Write those that are still what was staged; whoever changed or erased the others has entered them."""
         with self._ledger.read() as tx:
             current = self._generations.current(tx)
+            stored = tx.memories.get([m.id for m in memories])
         if current is None:
             return False
-        self._upsert(current, memories)
+        same = [m for m in memories if m.id in stored and stored[m.id].rev == m.rev]
+        self._upsert(current, same)
+        if held is None or not held.is_held():  # somebody may have drained beside us
+            with self._ledger.write() as tx:
+                tx.outbox.mark([m.id for m in same], self._clock.now())
         return True
 
     def _left(self, applied: int, problem: str) -> Drained:
@@ -179,22 +186,27 @@ class Projector:
             pending, _ = tx.outbox.lag()
         return Drained(applied=applied, pending=pending, problem=problem if pending else "")
 
-    def _apply_next(self, *, is_waiting: bool = True) -> int:
+    def _apply_next(self, held: Held, *, is_waiting: bool = True) -> int:
         with self._ledger.read() as tx:
             current = self._generations.current(tx)
-            entries = [] if current is None else tx.outbox.pending(BATCH)
+            is_idle = current is None or not tx.outbox.pending(1)
+        if current is None or is_idle:
+            return 0
+        index = self._index(current)  # one that was lost is made here, which enters everything
+        with self._ledger.read() as tx:
+            entries = tx.outbox.pending(BATCH)
             ids = list(dict.fromkeys(id_ for _, id_ in entries))
             memories = tx.memories.get(ids)
-        if current is None or not entries:
-            return 0
         indexed = [m for m in memories.values() if is_indexed(m)]
         gone = [id_ for id_ in ids if id_ not in memories or not is_indexed(memories[id_])]
         if indexed:
             self._upsert(current, indexed)
         if gone:
-            self._index(current).delete(gone)
+            index.delete(gone)
         with self._ledger.write(is_waiting=is_waiting) as tx:
             tx.outbox.clear([seq for seq, _ in entries])
+            if not held.is_held():  # another drainer may have written newer rows before ours came
+                tx.outbox.mark(ids, self._clock.now())
         return len(entries)
 
     def _upsert(self, current: Collection, memories: Sequence[Memory]) -> None:
@@ -208,7 +220,7 @@ def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence
     """Write memories to an index with the vectors that the ledger keeps for `model`.
 
     One bad row must not hold up the others for ever: a memory that has no vector, or that breaks the server's rules, is
-    logged and left out; the ledger keeps it.
+    logged and left out, and its older row goes, which would say what it no longer is; the ledger keeps it.
 
     Returns:
         The ids that have no vector.
@@ -224,6 +236,8 @@ def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence
     for id_, rule in (refused := broken_rules(rows, dim)).items():
         get_logger().error("index_row_refused", memory_id=id_, rule=rule)
     index.upsert([row for row in rows if row.id not in refused])
+    if lost or refused:
+        index.delete([*lost, *refused])
     return lost
 
 

@@ -227,6 +227,8 @@ class Supervisor:
                 **os.environ,
                 "LD_LIBRARY_PATH": libraries,
                 "DYLD_LIBRARY_PATH": libraries,
+                "GLOG_logtostderr": "1",  # else lines of every search go to files in TMPDIR, without a bound
+                "GLOG_minloglevel": "1",
             },
             stdin=subprocess.DEVNULL,
             stdout=self._log,

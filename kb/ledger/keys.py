@@ -31,6 +31,7 @@ _USED = (
     .where(_K.id == _ID, sa.or_(_K.used_at.is_(None), _K.used_at < sa.bindparam("before")))
     .values(used_at=sa.bindparam("at"))
 )
+_LOG_OUT = sa.update(api_keys).where(_K.id == _ID).values(logouts=_K.logouts + 1)
 
 
 class Keys:
@@ -56,6 +57,7 @@ class Keys:
             "expires_at": checked_int_or_none(key.expires_at, "expires_at"),
             "revoked_at": checked_int_or_none(key.revoked_at, "revoked_at"),
             "used_at": checked_int_or_none(key.used_at, "used_at"),
+            "logouts": checked_int(key.logouts, "logouts"),
         }
         Tenants(self._connection).ensure({key.tenant: key.created_at})
         self._connection.execute(insert_into(self._connection, api_keys), row)
@@ -86,6 +88,10 @@ class Keys:
         """Note that a key is in use."""
         self._connection.execute(_USED, {"key_id": checked_key(key_id, "id"), "at": at, "before": at - USED_EVERY})
 
+    def log_out(self, key_id: str) -> None:
+        """End every login that was made with a key until now."""
+        self._connection.execute(_LOG_OUT, {"key_id": checked_key(key_id, "id")})
+
 
 def _of_row(row: sa.Row[Any]) -> ApiKey:
     return ApiKey(
@@ -99,4 +105,5 @@ def _of_row(row: sa.Row[Any]) -> ApiKey:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         used_at=row.used_at,
+        logouts=row.logouts,
     )

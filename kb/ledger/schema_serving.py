@@ -21,5 +21,6 @@ api_keys = sa.Table(
     sa.Column("expires_at", Instant, nullable=True),
     sa.Column("revoked_at", Instant, nullable=True),
     sa.Column("used_at", Instant, nullable=True),
+    sa.Column("logouts", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Index("ix_api_keys_tenant", "tenant", "created_at", "id"),
 )

@@ -8,10 +8,11 @@ import re
 import tempfile
 import tomllib
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from kb.errors import ConfigError
 from kb.settings import PROJECT_FILE, user_config
+from kb.telemetry.redaction import is_secret as names_secret
 
 _TABLE = re.compile(r"\s*\[")
 
@@ -46,18 +47,10 @@ def changed(text: str, key: str, value: str | None) -> str:
     return after
 
 
-def without_secret(uri: str) -> str:
-    """Return a URI without user, password and options, fit to be shown."""
-    parts = urlsplit(uri)
-    if not parts.netloc:
-        return uri
-    return urlunsplit((parts.scheme, parts.netloc.rsplit("@", 1)[-1], parts.path, "", ""))
-
-
 def is_secret(uri: str) -> bool:
     """Return whether a URI holds a password, or options that may be one."""
     parts = urlsplit(uri)
-    return parts.password is not None or "password" in parts.query
+    return parts.password is not None or any(names_secret(name) for name, _ in parse_qsl(parts.query))
 
 
 def write_setting(key: str, value: str | None) -> Path:

@@ -10,6 +10,7 @@ from kb.ledger.checks import json_text
 from kb.ledger.migrations import HEAD
 from kb.ledger.portable import EMBEDDINGS, carried
 from kb.moving.arriving import LOCK, filling, insert, is_begun, leave_mark, mark_of, refuse_occupied
+from kb.telemetry import Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,15 +46,19 @@ def copied(source: Ledger, target: Ledger, now: Instant, *, progress: Progress =
         Locked: another copy goes there.
         DependencyError: either ledger is away.
     """
-    with target.lock(LOCK), source.read() as old:
-        if (before := _begun(old, target)) is not None:
-            return before
-        sums, rows = _Sums(), dict[str, int]()
-        with filling(target, HEAD) as new:
-            for table in _tables():
-                rows[table] = insert(new, table, sums.read(old, table), progress=_named(progress, table))
-            leave_mark(new, sums.digest, now)
-        return Copied(rows=rows, digest=sums.digest, was_begun=False)
+    with span(Span.MOVE_LEDGER) as recording, target.lock(LOCK), source.read() as old:
+        done = _begun(old, target) or _copied(old, target, now, progress)
+        recording.set({Attr.ROWS: sum(done.rows.values()), Attr.RESUMED: done.was_begun})
+        return done
+
+
+def _copied(old: LedgerTx, target: Ledger, now: Instant, progress: Progress) -> Copied:
+    sums, rows = _Sums(), dict[str, int]()
+    with filling(target, HEAD) as new:
+        for table in _tables():
+            rows[table] = insert(new, table, sums.read(old, table), progress=_named(progress, table))
+        leave_mark(new, sums.digest, now)
+    return Copied(rows=rows, digest=sums.digest, was_begun=False)
 
 
 def digest_of(ledger: Ledger) -> str:

@@ -12,6 +12,7 @@ from kb.ledger.migrations import HEAD
 from kb.ledger.portable import carried, left_out, shape_at_head
 from kb.moving.manifest import Manifest, Space
 from kb.moving.writing import writing
+from kb.telemetry import Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +65,14 @@ def exported(
         InputError: `target` is taken, or the tenant is unknown.
         DependencyError: the disk is full, or the ledger away.
     """
+    with span(Span.EXPORT, {Attr.TENANT: wanted.tenant}) as recording:
+        done = _exported(memories, settings, target, wanted, progress)
+        tables = done.manifest.tables.values()
+        recording.set({Attr.ROWS: sum(t.rows for t in tables), Attr.BYTES: sum(t.size for t in tables)})
+    return done
+
+
+def _exported(memories: Memories, settings: Settings, target: Path, wanted: Wanted, progress: Progress) -> Exported:
     names = carried(with_embeddings=wanted.with_embeddings, with_keys=wanted.with_keys, tenant=wanted.tenant)
     with writing(target) as archive, memories.ledger.read() as tx:
         if wanted.tenant is not None and wanted.tenant not in tx.tenants.list():

@@ -12,6 +12,7 @@ from kb.ledger.portable import CARRIED, EMBEDDINGS, META, STAYS, shape_at_head
 from kb.moving.arriving import INDEX, LOCK, filling, insert, is_begun, leave_mark, settled
 from kb.moving.exporting import space_of, trust_of
 from kb.moving.reading import reading
+from kb.telemetry import Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,7 +101,7 @@ def imported(
         Locked: another import is at work.
         DependencyError: ledger, index or embedder is away.
     """
-    with memories.ledger.lock(LOCK), reading(path) as archive:
+    with memories.ledger.lock(LOCK), reading(path) as archive, span(Span.IMPORT) as recording:
         manifest = archive.manifest
         _refuse_foreign(manifest)
         was_begun = is_begun(memories.ledger, manifest.digest)
@@ -109,6 +110,9 @@ def imported(
             model = memories.embedder.identity.model if _is_same_space(manifest, memories, settings) else None
             take_in(memories.ledger, archive, model, memories.clock.now(), progress=progress)
         done = settled(memories, _named(progress, INDEX))
+        tables = manifest.tables.values()
+        recording.set({Attr.ROWS: sum(t.rows for t in tables), Attr.BYTES: sum(t.size for t in tables)})
+        recording.set({Attr.RESUMED: was_begun, Attr.TEXTS: done.embedded})
     return Imported(manifest=manifest, settled=done, was_begun=was_begun, notices=notices)
 
 

@@ -14,6 +14,7 @@ from kb.index.projector import LOCK, REINDEX_LOCK, is_indexed, upsert_memories
 from kb.index.schema import is_of_this_schema
 from kb.ledger.batches import chunks
 from kb.rebuild import REINDEX_WAIT_S, difference, indexed_pages, ledger_revisions
+from kb.telemetry import MILVUS, Attr, Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +69,7 @@ def moved(memories: Memories, target: IndexServer, *, progress: Callable[[int], 
         Locked: a reindex is at work, or somebody drains for a minute.
         IndexUnavailable: the target cannot be reached; what was written there stays.
     """
-    with memories.ledger.lock(REINDEX_LOCK):
+    with memories.ledger.lock(REINDEX_LOCK), span(Span.MOVE_INDEX, {Attr.DB_SYSTEM: MILVUS}) as recording:
         current = current_of(memories)
         target.create(current.name, current.dim)
         index = target.open(current.name, current.dim)
@@ -85,6 +86,7 @@ def moved(memories: Memories, target: IndexServer, *, progress: Callable[[int], 
             for part in chunks(left):
                 written += _brought(memories, index, current.model, part)
                 progress(written)
+        recording.set({Attr.DB_COLLECTION: current.name, Attr.ROWS: written, Attr.LEFT: len(left)})
         return Moved(collection=current.name, rows=index.count(), written=written, left=len(left))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import gzip
 import hashlib
 import json
@@ -185,7 +186,7 @@ def _own_folder(target: Path) -> Iterator[Path]:
 
 
 def _remove_left(parent: Path, beginning: str) -> None:
-    for left in parent.glob(f"{beginning}*"):
+    for left in parent.glob(f"{glob.escape(beginning)}*"):
         try:
             handle = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:

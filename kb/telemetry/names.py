@@ -47,6 +47,10 @@ class Span(StrEnum):
     SWEEP_BATCH = "kb.govern.batch"
     FOLLOWED = "kb.govern.followed"
     JOB = "kb.job"
+    EXPORT = "kb.move.export"
+    IMPORT = "kb.move.import"
+    MOVE_INDEX = "kb.move.index"
+    MOVE_LEDGER = "kb.move.ledger"
 
 
 # Work that is done by another process, and work that another process asked for. All else is internal.
@@ -119,6 +123,9 @@ class Attr(StrEnum):
     JOB = "kb.job"
     SWEEP = "kb.sweep.id"
     ACTIONS = "kb.actions"
+    ROWS = "kb.rows"
+    LEFT = "kb.left"
+    RESUMED = "kb.resumed"
     EXCEPTION = "exception.message"
     # content: only where `telemetry.capture_content` allows it
     INPUT = "gen_ai.input.messages"

@@ -98,6 +98,7 @@ class FedBack(BaseModel):
 
     events: list[Event]
     memories: list[Remembered]
+    unmoved: list[str] = Field(description="cited memories that only a person may judge: vouched for, or faded")
 
 
 class Traced(BaseModel):

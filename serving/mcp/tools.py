@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from pydantic import Field
 
 from crag_runtime.objects import result_json
@@ -14,9 +14,9 @@ from crag_runtime.recording.feedback import give_feedback
 from crag_runtime.recording.objects import feedback_object
 from crag_runtime.result import Answer, AskRequest
 from governance.lineage import traced
-from kb.errors import InputError, KbError
+from kb.errors import InputError, KbError, UnknownMemory
 from kb.history import AnswerId
-from kb.keys import KeyScope
+from kb.keys import Holder, KeyScope
 from kb.memories import Note
 from kb.model import MemoryId, Scope, SourceClass
 from kb.objects import memory_object, search_object
@@ -55,7 +55,7 @@ class Toolbox:
     ) -> Answered:
         """Return a governed answer; `step` is awaited with what each step did."""
         service = self._for(caller, KeyScope.QUERY)
-        request = AskRequest(question=question, tenant=caller.tenant, thread=thread, scope=Scope(user=user))
+        request = AskRequest(question=question, tenant=caller.tenant, thread=thread, scope=_asks_as(caller, user))
         result: Answer | Waiting | None = None
         async for event in service.runtime.stream(request):
             if step is not None and event.step is not None:
@@ -68,7 +68,7 @@ class Toolbox:
         """Return passages above the gate."""
         service = self._for(caller, KeyScope.QUERY)
         gate = service.memories.gate
-        request = SearchRequest(question=question, tenant=caller.tenant, k=k, gate=gate, scope=Scope(user=user))
+        request = SearchRequest(question=question, tenant=caller.tenant, k=k, gate=gate, scope=_asks_as(caller, user))
         found = await service.threads.call(service.memories.search, request)
         return Found.model_validate(search_object(found))
 
@@ -96,13 +96,19 @@ class Toolbox:
         return Remembered.model_validate(memory_object(service.memories, memory))
 
     async def feedback(self, caller: Principal, answer_id: str, *, good: bool, memory_id: str | None) -> FedBack:
-        """Say whether an answer was right; one key's word on a question counts once."""
+        """Say whether an answer was right: whoever holds the key, over MCP it is an agent's word."""
         service = self._for(caller, KeyScope.WRITE)
         only = None if memory_id is None else MemoryId(memory_id)
 
         def give() -> dict[str, Any]:
             given = give_feedback(
-                service.memories, AnswerId(answer_id), caller.tenant, is_good=good, only=only, by=caller.name
+                service.memories,
+                AnswerId(answer_id),
+                caller.tenant,
+                is_good=good,
+                only=only,
+                by=caller.name,
+                is_agent=True,
             )
             return feedback_object(service.memories, given)
 
@@ -130,6 +136,11 @@ class Toolbox:
         return self.service()
 
 
+def _asks_as(caller: Principal, user: str) -> Scope:
+    """Return whose memories, and whose conversation, a question is about: an agent's key stands for its agent."""
+    return Scope(agent=caller.name if caller.holder is Holder.AGENT else "", user=user)
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Say what went wrong as the model may read it, with the way out; what is unforeseen says nothing of itself."""
@@ -144,6 +155,8 @@ def told_of_resource() -> Iterator[None]:
     """Likewise for resources."""
     try:
         yield
+    except UnknownMemory as error:
+        raise ResourceNotFoundError(str(error)) from error
     except KbError as error:
         raise ResourceError(str(error)) from error
 

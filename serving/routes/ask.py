@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from crag_runtime.result import Answer, AskRequest
 from kb.clock import instant
 from kb.errors import InputError
+from serving.advice import hint_over_http
 from serving.bodies import AskBody, ResumeBody, checked
 from serving.description import ANSWERS, PROBLEMS
 from serving.failures import Turned, problem_in_stream
@@ -105,7 +106,7 @@ async def ended(events: AsyncGenerator[Event]) -> Answer | Waiting:
 
 def closed(error: Exception) -> Turned:
     """Return what a caller is told whose question was cut off since the server ends."""
-    hint = str(getattr(error, "hint", ""))
+    hint = hint_over_http(str(getattr(error, "hint", "")))
     return Turned(HTTPStatus.SERVICE_UNAVAILABLE, str(error), kind="Draining", hint=hint, retry_after=5.0)
 
 

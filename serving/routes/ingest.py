@@ -19,11 +19,12 @@ from ingest.requests import Said, requests_of
 from ingest.syncing import sync_of
 from ingest.target import slug
 from jobs.sync import settings_for
-from kb.errors import DependencyError, InputError
+from kb.errors import DependencyError, InputError, Refused
 from kb.ids import digest
 from kb.keys import Holder, KeyScope
 from kb.log import get_logger
 from kb.model import SourceClass
+from serving.advice import report_over_http
 from serving.principal import Writer, service_of
 from serving.problems import Forbidden
 from serving.service import Service
@@ -61,6 +62,7 @@ async def upload(
     names = [_name(f.filename or "") for f in files]
     if len(set(names)) < len(names):
         raise InputError("two of the files have the same name")
+    await service.threads.call(_check_source, service, caller, source, folder, source_class)
     contents = {name: file.file for name, file in zip(names, files, strict=True)}
     await service.threads.call(_keep, contents, folder, service.settings.ingest.max_bytes)
     return await service.threads.call(_synced, service, caller.tenant, folder, source, source_class, names)
@@ -76,6 +78,7 @@ async def remove(
     """Delete an uploaded file and sync its source: its memories are superseded; the past finds them still."""
     _class_of("document", caller)
     folder = _folder(service, caller.tenant, source)
+    await service.threads.call(_check_source, service, caller, source, folder, None)
     return await service.threads.call(_removed, service, caller.tenant, folder, source, _name(name))
 
 
@@ -98,6 +101,30 @@ def _class_of(trust: str, caller: Principal) -> SourceClass:
     if trust != SourceClass.DOCUMENT.value:
         raise InputError(f"{trust!r} is neither document nor curated")
     return SourceClass.DOCUMENT
+
+
+def _check_source(
+    service: Service, caller: Principal, source: str, folder: Path, source_class: SourceClass | None
+) -> None:
+    """Let one source hold either what people vouched for or what they did not, and only who may vouch touch the former.
+
+    Its trust is its documents': one upload that says another would change what all the others are worth.
+
+    Raises:
+        Refused: the name is of a source that is not uploaded, or of another trust.
+        Forbidden: it is vouched for, and the key may not.
+    """
+    with service.memories.ledger.read() as tx:
+        root = tx.sources.get(caller.tenant, source)
+    if root is None:
+        return
+    if Path(root.location) != folder.resolve():
+        raise Refused(f"{source} is a source that is not uploaded", hint="choose another name for yours")
+    if root.source_class is SourceClass.CURATED and not caller.may(KeyScope.GOVERN):
+        raise Forbidden(f"the documents of {source} are vouched for: to change them, a key needs the scope govern")
+    if source_class is not None and source_class is not root.source_class:
+        why = f"the documents of {source} are of the class {root.source_class}, all of them"
+        raise Refused(why, hint=f"choose another source for those of the class {source_class}")
 
 
 def _folder(service: Service, tenant: str, source: str) -> Path:
@@ -195,7 +222,10 @@ def _synced(
     names: Sequence[str],
 ) -> Object:
     settings = settings_for(service.settings, tenant)
-    said = Said(source_name=source, trust=source_class)
+    # What a file says of itself vouches for nothing, now or at the next sync: that takes a key that may govern.
+    said = Said(
+        source_name=source, trust=source_class, verified=False if source_class is SourceClass.DOCUMENT else None
+    )
     (request,) = requests_of([folder], service.memories, settings, said)
     report = sync_of(service.memories, settings, request, _Silent()).run()
-    return {**report.as_json(), "exit_code": int(report.exit_code), "files": list(names)}
+    return {**report_over_http(report.as_json()), "exit_code": int(report.exit_code), "files": list(names)}

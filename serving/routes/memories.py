@@ -89,7 +89,9 @@ class FeedbackBody(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"good": True}]})
     good: bool
     memory_id: str | None = Field(default=None, max_length=128, description="credit this cited memory alone")
-    by: str = Field(default="", max_length=100, description="who says so; one person counts once a question")
+    by: str = Field(
+        default="", max_length=100, description="who says so, not for an agent's key; one person counts once a question"
+    )
 
 
 @router.post("/v1/memories", status_code=201, summary="Add a note")
@@ -250,7 +252,14 @@ def _answer(service: Service, answer_id: str, tenant: str) -> Object:
 
 
 def _fed_back(service: Service, caller: Principal, answer_id: str, body: FeedbackBody) -> Object:
-    """Give feedback in the name of the key and of who it says speaks: no two keys' people are one."""
+    """Give feedback in the name of the key and of who it says speaks: no two keys' people are one.
+
+    Raises:
+        Forbidden: an agent would lend its word to somebody else.
+    """
+    is_agent = caller.holder is Holder.AGENT
+    if is_agent and body.by:
+        raise Forbidden("an agent's key speaks for its agent alone", hint="leave `by` out")
     only = None if body.memory_id is None else MemoryId(body.memory_id)
     given = give_feedback(
         service.memories,
@@ -259,5 +268,6 @@ def _fed_back(service: Service, caller: Principal, answer_id: str, body: Feedbac
         is_good=body.good,
         only=only,
         by=f"{caller.name}/{body.by}" if body.by else caller.name,
+        is_agent=is_agent,
     )
     return feedback_object(service.memories, given)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+from kb.keys import Holder, KeyScope, minted
 from kb.ledger import open_ledger
 from kb.ledger.checks import json_text
 from kb.ledger.engine import LEDGER_FILE
@@ -175,6 +176,21 @@ def test_going_back_one_step_keeps_history(old: sa.Engine, old_url: str | None, 
         assert tx.answers.get(A1, "acme") == an_answer()
         assert tx.sweeps.list(9) == []
         assert [m.pinned for m in tx.memories.page("", 1)] == [False]
+
+
+def test_going_back_before_logouts_keeps_the_keys(old: sa.Engine, old_url: str | None, tmp_path: Path) -> None:
+    key, _ = minted("ada", "acme", [KeyScope.GOVERN], Holder.PERSON, NOW)
+    with open_ledger(old_url, data_dir=tmp_path) as ledger, ledger.write() as tx:
+        tx.keys.add(key)
+        tx.keys.log_out(key.id)
+        tx.keys.log_out(key.id)
+        assert tx.keys.get(key.id) == replace(key, logouts=2)
+    with old.begin() as connection:
+        migrated(connection, command.downgrade, "0004")
+    with old.connect() as connection:
+        assert "logouts" not in {c["name"] for c in sa.inspect(connection).get_columns("api_keys")}
+    with open_ledger(old_url, data_dir=tmp_path) as ledger, ledger.read() as tx:
+        assert tx.keys.list("acme") == [key]
 
 
 def remember(ledger: Ledger) -> None:

@@ -12,9 +12,17 @@ from kb.clock import SystemClock
 from kb.errors import DependencyError
 from kb.index.lite import LiteServer
 from kb.index.milvus import open_server
+from kb.ledger import open_ledger
+from kb.ledger.migrations import HEAD
+from kb.ledger.portable import shape_at_head
 from kb.model import Standing
+from kb.moving.importing import take_in
+from kb.moving.manifest import Manifest
+from kb.moving.reading import reading
+from kb.moving.writing import writing
 from kb.settings import Settings
 from tests.fakes.embedder import HashingEmbedder
+from tests.ledger_samples import a_memory
 from tests.stores import open_store, search, sync
 
 if TYPE_CHECKING:
@@ -69,3 +77,28 @@ def test_a_full_disk_loses_nothing_acknowledged_and_heals(tmp_path, small_disk):
         assert dict(memories.generations.index(current, 0).revisions()) == revisions
     server.close()
     LiteServer(disk / "data" / "index", 20).stop()
+
+
+def test_an_import_that_fills_the_disk_leaves_the_ledger_empty_and_can_be_repeated(tmp_path, small_disk):
+    disk, enlarge = small_disk
+    text = "The toll of the bridge is four coins. " * 200
+    with open_ledger(None, data_dir=tmp_path / "full") as ledger, ledger.write() as tx:
+        tx.memories.add([a_memory(n, text=f"{n} {text}") for n in range(2500)])
+    with (
+        open_ledger(None, data_dir=tmp_path / "full") as ledger,
+        writing(tmp_path / "a.tar") as archive,
+        ledger.read() as tx,
+    ):
+        file = archive.add("memories", shape_at_head("memories"), tx.portable.rows("memories"))
+        said = {"schema": HEAD, "product": "1", "created_at": "", "tenant": None, "space": None, "trust": {}}
+        archive.seal(Manifest(**said, tables={"memories": file}))
+    with open_ledger(None, data_dir=disk / "new") as ledger, reading(tmp_path / "a.tar") as archive:
+        with pytest.raises(DependencyError, match="disk is full"):
+            take_in(ledger, archive, None, 0)
+        with ledger.read() as tx:
+            assert tx.portable.count("memories") == 0
+        enlarge()
+        take_in(ledger, archive, None, 0)
+        with ledger.read() as tx:
+            assert tx.portable.count("memories") == 2500
+        assert ledger.check().problems == ()

@@ -13,7 +13,18 @@ from kubernetes_validate.utils import schema_contents  # type: ignore[import-unt
 from referencing import Registry, Resource
 
 from kb.settings import Settings
-from tests.deploy.rendered import DEPLOY, built, cases, everything, kustomized, pod_of, pods, project
+from tests.deploy.rendered import (
+    DEPLOY,
+    ROOT,
+    built,
+    cases,
+    everything,
+    helmed,
+    kustomized,
+    pod_of,
+    pods,
+    project,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,20 +177,12 @@ def test_the_namespace_enforces_the_restricted_standard() -> None:
         assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-def test_an_overlay_of_ones_own_takes_the_components_and_replaces_what_it_must(tmp_path: Path) -> None:
+def test_the_overlay_of_the_page_takes_the_components_and_replaces_what_it_must(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "kubernetes.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     above = os.path.relpath(DEPLOY / "kubernetes", tmp_path.resolve())
     (tmp_path / "kb.toml").write_text('index_uri = "http://elsewhere:19530"\n', encoding="utf-8")
-    (tmp_path / "kustomization.yaml").write_text(
-        f"""
-apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [{above}/overlays/cronjobs]
-components: [{above}/components/ingress, {above}/components/service-monitor]
-images: [{{name: kb, newName: registry.example.com/kb, newTag: 0.1.0}}]
-configMapGenerator: [{{name: kb-config, namespace: kb, behavior: replace, files: [kb.toml]}}]
-""",
-        encoding="utf-8",
-    )
+    (tmp_path / "kustomization.yaml").write_text(written.replace("../kb/deploy/kubernetes", above), encoding="utf-8")
     things = built(tmp_path)
     assert {"Ingress", "ServiceMonitor"} <= {t["kind"] for t in things}
     (config,) = [t for t in things if t["kind"] == "ConfigMap"]
@@ -188,3 +191,14 @@ configMapGenerator: [{{name: kb-config, namespace: kb, behavior: replace, files:
     assert images == {"registry.example.com/kb:0.1.0"}
     mounted = {v["configMap"]["name"] for t in things if (pod := pod_of(t)) for v in pod["volumes"] if "configMap" in v}
     assert mounted == {config["metadata"]["name"]}
+    (ingress,) = [t for t in things if t["kind"] == "Ingress"]
+    assert {ingress["spec"]["rules"][0]["host"], *ingress["spec"]["tls"][0]["hosts"]} == {"kb.example.org"}
+    assert stores(things) == stores(helmed(networkPolicy={"storeBlocks": ["10.20.0.0/16"]}))
+    assert stores(things)["to"] == [*stores(helmed())["to"], {"ipBlock": {"cidr": "10.20.0.0/16"}}]
+
+
+def stores(things: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """Return the rule that lets the stores be reached."""
+    (policy,) = [t for t in things if t["kind"] == "NetworkPolicy" and t["metadata"]["name"] == "kb-stores"]
+    (rule,) = [r for r in policy["spec"]["egress"] if {"port": 5432, "protocol": "TCP"} in r["ports"]]
+    return dict(rule)

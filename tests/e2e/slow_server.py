@@ -2,7 +2,8 @@
 
     python slow_server.py FOLDER DRAIN_SECONDS
 
-Prints one JSON object when it is ready: url and key. The store is FOLDER/data; the file is FOLDER/go.
+Prints one JSON object when it is ready: url and key. The store is FOLDER/data; the file is FOLDER/go; FOLDER/asked says
+how many answers wait for it.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ class Patient(FakeGenerator):
     def __init__(self, go: Path) -> None:
         super().__init__()
         self._go = go
+        self._asked = 0
 
     async def generate(self, task: Task, on_token: Callable[[str], None]) -> Draft:
-        (self._go.parent / "asked").touch()
+        self._asked += 1
+        (self._go.parent / "asked").write_text(str(self._asked))
         while not self._go.exists():  # noqa: ASYNC110 - a file tells nobody when it is there
             await asyncio.sleep(0.02)
         return await super().generate(task, on_token)
@@ -49,7 +52,8 @@ class Patient(FakeGenerator):
 
 def main(folder: Path, drain_seconds: float) -> None:
     """Serve until told to end."""
-    given: Any = {"serve": {"drain_seconds": drain_seconds, "port": 0, "mcp": False, "console": False}}
+    serving = {"drain_seconds": drain_seconds, "port": 0, "mcp": False, "console": False, "burst": 1_000}
+    given: Any = {"serve": serving}
     settings = Settings(data_dir=folder / "data", **given, ask={"checkpointer": "sqlite"})  # type: ignore[arg-type]
     with open_store(folder / "data", clock=SystemClock()) as memories:  # type: ignore[arg-type] # tells the time
         if not memories.page("default", limit=1):

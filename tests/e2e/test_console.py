@@ -277,6 +277,95 @@ def test_who_may_only_look_is_offered_nothing_to_decide(reading, console, tenant
         assert "read only" in reader.page.locator(".name").inner_text()
 
 
+@pytest.fixture
+def draining(console):
+    """Let the server turn every request away while it is entered."""
+
+    @contextmanager
+    def away():
+        traffic = console.served.app.state.traffic
+        traffic.is_draining = True
+        try:
+            yield
+        finally:
+            traffic.is_draining = False
+
+    return away
+
+
+def test_who_is_turned_away_is_told_so_and_loses_nothing_that_was_typed(reading, console, tenant, draining):
+    (note,) = waiting(console.memories, tenant)
+    with reading() as reader:
+        reader.go("/queue")
+        reader.item(note).get_by_role("checkbox").check()
+        bar = reader.page.locator("#bulk > .bar")
+        bar.get_by_label("reason").fill("a long thought")
+        with draining():
+            bar.get_by_role("button", name="Reject").click()
+            told = reader.page.get_by_role("alert")
+            told.wait_for()
+            assert told.inner_text() == "The server is shutting down. Nothing was done. Try again in 5 s."
+        assert reader.page.evaluate(FOCUSED)[0] == told.inner_text()
+        reader.page.route("**/decide", lambda route: route.abort())
+        bar.get_by_role("button", name="Reject").click()
+        reader.page.get_by_text("The server did not answer.").wait_for()
+        assert reader.page.get_by_role("alert").count() == 1
+        reader.page.unroute("**/decide")
+        assert bar.get_by_label("reason").input_value() == "a long thought"
+        assert reader.page.url.endswith("/queue")
+        bar.get_by_role("button", name="Reject").click()
+        reader.done()
+        assert "a long thought" in now_of(console, note).standing_reason
+        assert [c for c in reader.complaints if not re.search("503|ERR_FAILED|^htmx:", c)] == []
+        reader.complaints.clear()
+
+
+@pytest.mark.parametrize(("locale", "words"), [("en-GB", "Try again"), ("zh-CN", "重试")])
+def test_a_page_that_cannot_be_had_now_is_a_page_all_the_same(reading, draining, locale, words):
+    with reading(locale=locale) as reader:
+        with draining():
+            reader.go("/queue?why=due")
+            assert reader.page.locator("html").get_attribute("lang") == ("zh-Hans" if locale == "zh-CN" else "en")
+            assert "5" in reader.page.get_by_role("alert").inner_text()
+        reader.page.get_by_role("link", name=words).click()
+        reader.page.locator("nav.tabs").wait_for()
+        assert reader.page.url.endswith("/queue?why=due")
+        assert [c for c in reader.complaints if "503" not in c] == []
+        reader.complaints.clear()
+
+
+def test_a_page_that_is_swapped_in_begins_at_its_top_for_eyes_keys_and_ears(reading, console, tenant):
+    notes = waiting(console.memories, tenant, *(f"Crane number {n} of the harbour is yellow." for n in range(30)))
+    with reading() as reader:
+        reader.go("/queue")
+        reader.page.get_by_role("link", name="More").click()
+        reader.page.wait_for_url(re.compile("page=2"))
+        reader.item(notes[25]).wait_for()
+        reader.page.locator("h1:focus").wait_for()
+        assert reader.page.evaluate("window.scrollY") == 0
+        reader.item(notes[25]).get_by_role("link").first.click()
+        reader.page.wait_for_url(re.compile("/memories/"))
+        reader.page.get_by_role("button", name="Pin", exact=True).click()
+        reader.done()
+        reader.page.locator(".note.done:focus").wait_for()
+        assert reader.page.title() == f"{notes[25].id} · Memory · kb"
+
+
+def test_after_a_refusal_the_page_before_it_is_the_one_that_is_loaded_again(reading, console, tenant):
+    waiting(console.memories, tenant)
+    with reading() as reader:
+        reader.go("/queue")
+        reader.page.locator("#bulk > .bar").get_by_role("button", name="Reject").click()  # of nothing
+        assert reader.page.get_by_role("alert").inner_text() == "nothing was chosen"
+        assert reader.page.title() == "That did not work (422) · kb"
+        reader.page.get_by_role("link", name="中文").click()
+        reader.page.get_by_role("heading", name="总览").wait_for()
+        reader.page.go_back()
+        reader.page.reload()
+        assert reader.page.locator("li.item").count() == 1
+        assert "422" in reader.complaints.pop()
+
+
 @pytest.mark.parametrize("what", ["an attribute's end", "an htmx attribute"])
 def test_hostile_words_do_nothing_in_a_real_browser(reading, console, tenant, what):
     pages = [

@@ -7,7 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from tests.consoling import furnished
+from kb.model import Passage, SourceClass, SourceRoot
+from tests.consoling import furnished, of_tenant
+from tests.disputing import keep
 
 PHONE = {"width": 375, "height": 760}
 SERIOUS = {"serious", "critical"}
@@ -19,6 +21,12 @@ LANGUAGES = ("en-GB", "zh-CN")
 def pages(console):
     """Paths of every page of a tenant that has something of everything, with a key to it."""
     made = furnished(console.memories, "looks")
+    endless = "endless" * 60
+    long = of_tenant("looks", "long", endless, passage=Passage(end=1, title=endless, heading_path=(endless,)))
+    keep(console.memories, long)
+    with console.memories.ledger.write() as tx:
+        root = SourceRoot(tenant="looks", name="a" * 90, location=endless, source_class=SourceClass.DOCUMENT)
+        tx.sources.put(root)
     visit = console.visitor("looks")
     done = visit.decide(
         "/decide", decision="pin", ids=made["due"].id, reason="a reason with-one-word-that-never-" + "ends" * 60
@@ -27,7 +35,8 @@ def pages(console):
     one = made["one"].id
     note = f"/memories/{made['note'].id}?done={sweep}"
     paths = ["/", f"/queue?done={sweep}&refused=1&at=1", "/memories", f"/memories/{one}", note,
-             f"/memories/{one}/lineage", "/sweeps", f"/sweeps/{sweep}", "/sweeps/preview?job=decay",
+             f"/memories/{long.id}", f"/memories/{one}/lineage", "/sweeps", f"/sweeps/{sweep}",
+             "/sweeps/preview?job=decay",
              "/sweeps/preview?job=gc", f"/rollback?memory={one}", "/sources", "/answers",
              "/answers/a-looks", ABSENT]  # fmt: skip
     return paths, console.key("looks")

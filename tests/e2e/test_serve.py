@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,31 @@ def test_no_key_stands_in_the_log(serving):
         client.get("/v1/models", params={"key": serving.key})
         client.get(f"/{serving.key}")
     assert serving.key.split("_", 2)[2] not in serving.log.read_text()
+
+
+FIRST_QUESTION = f"""
+import asyncio, sys
+from crag_runtime.result import AskRequest
+from kb_cli.session import clock, loaded
+from serving.app import open_parts
+
+async def main():
+    async with open_parts(loaded(serve=None), clock()) as (_, runtime):
+        before = {{name.partition(".")[0] for name in sys.modules}}
+        async for event in runtime.stream(AskRequest(question={INSIDE!r}, tenant="default")):
+            last = event
+        print(last.result.outcome, sorted({{name.partition(".")[0] for name in sys.modules}} - before))
+
+asyncio.run(main())
+"""
+
+
+def test_once_it_is_ready_the_first_question_has_no_library_or_dictionary_to_wait_for(kb):
+    command = [sys.executable, "-c", FIRST_QUESTION]
+    done = subprocess.run(
+        command, cwd=kb.home, env=kb.environment, capture_output=True, text=True, check=True, timeout=SECONDS
+    )
+    assert done.stdout.split() == ["answered", "[]"]
 
 
 @pytest.mark.parametrize(

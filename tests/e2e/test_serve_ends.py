@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 60
+AT_ONCE = 64  # as many as are worked on at a time
 
 
 @dataclass
@@ -41,8 +42,13 @@ class Slow:
         """Ask with a stream that is read in a thread; return once the server is at its answer."""
         asking = threading.Thread(target=self._read, daemon=True)
         asking.start()
-        self.until((self.folder / "asked").exists)
+        self.until(lambda: self.asked() == 1)
         return asking
+
+    def asked(self) -> int:
+        """Return how many questions have come as far as their answers."""
+        told = self.folder / "asked"
+        return int(told.read_text() or 0) if told.exists() else 0
 
     def _read(self) -> None:
         body = {"question": OPENS, "stream": True, "thread": "t"}
@@ -127,25 +133,32 @@ def test_under_load_every_question_that_was_taken_is_answered_and_kept_and_no_ot
             except httpx.HTTPError as error:
                 ended.append(error)
 
-    with slow_server(tmp_path, 30) as server:
-        first = server.ask()
-        callers = [threading.Thread(target=ask_on, args=(server,), daemon=True) for _ in range(24)]
+    def asking(server: Slow, number: int) -> list[threading.Thread]:
+        callers = [threading.Thread(target=ask_on, args=(server,), daemon=True) for _ in range(number)]
         for caller in callers:
             caller.start()
-        time.sleep(0.5)
+        return callers
+
+    with slow_server(tmp_path, 30) as server:
+        first = server.ask()
+        callers = asking(server, AT_ONCE)  # with the first one more than are worked on: one is turned away
+        server.until(lambda: server.asked() == AT_ONCE)
         server.process.send_signal(signal.SIGTERM)
+        late = asking(server, 8)
         (tmp_path / "go").touch()
-        for caller in (first, *callers):
+        for caller in (first, *callers, *late):
             caller.join(SECONDS)
         assert server.process.wait(SECONDS) == 0
     answered = [r for r in ended if isinstance(r, httpx.Response) and r.status_code == 200]
     others = [r for r in ended if r not in answered]
     turned_away = [r for r in others if isinstance(r, httpx.ConnectError) or getattr(r, "status_code", 0) == 503]
-    assert (len(ended), others) == (24, turned_away)
+    assert (len(ended), others) == (AT_ONCE + 8, turned_away)
+    assert len(answered) >= AT_ONCE - 1
     with open_ledger(None, data_dir=tmp_path / "data") as ledger, ledger.read() as tx:
-        kept = {a.id for a in tx.answers.page("default")}
+        kept = {a.id for a in tx.answers.page("default", limit=1_000)}
     assert {r.json()["answer_id"] for r in answered} <= kept
     assert len(kept) == len(answered) + 1
+    assert events_of(server.streamed[0])[-1][0] == "answer"
 
 
 def test_a_second_signal_ends_at_once(tmp_path):

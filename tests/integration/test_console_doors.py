@@ -165,15 +165,18 @@ def test_a_form_that_another_site_sends_does_nothing(console, tenant, made):
 def test_a_session_ends_with_its_time_its_key_or_its_truth(console, tenant, made):
     visit, other = console.visitor(tenant), console.visitor(tenant)
     cookie = visit.cookies["kb_session"]
-    key_id, since, nonce, mac = cookie.split(".")
+    key_id, since, logouts, nonce, mac = cookie.split(".")
     forged = [
-        f"{key_id}.{since}.{nonce}.{'0' * 64}",
-        f"{key_id}.{int(since) + 1}.{nonce}.{mac}",
-        f"{other.cookies['kb_session'].split('.')[0]}.{since}.{nonce}.{mac}",
-        f"{key_id}.{since}.{nonce}",
-        f"{key_id}.{since}.{nonce}.{mac}.{mac}",
-        f"{key_id}.99999999999999999999999.{nonce}.{mac}",
-        f"{key_id}.-1.{nonce}.{mac}",
+        f"{key_id}.{since}.{logouts}.{nonce}.{'0' * 64}",
+        f"{key_id}.{int(since) + 1}.{logouts}.{nonce}.{mac}",
+        f"{key_id}.{since}.{int(logouts) + 1}.{nonce}.{mac}",
+        f"{other.cookies['kb_session'].split('.')[0]}.{since}.{logouts}.{nonce}.{mac}",
+        f"{key_id}.{since}.{logouts}.{nonce}",
+        f"{key_id}.{since}.{nonce}.{mac}",
+        f"{key_id}.{since}.{logouts}.{nonce}.{mac}.{mac}",
+        f"{key_id}.99999999999999999999999.{logouts}.{nonce}.{mac}",
+        f"{key_id}.{since}.-1.{nonce}.{mac}",
+        f"{key_id}.{since}.x.{nonce}.{mac}",
         "",
         "a" * 4_000,
     ]
@@ -204,6 +207,25 @@ def test_logging_out_takes_the_cookie_away_and_a_wrong_key_gives_none(console, t
         assert reply.status_code == 401, key
         assert "set-cookie" not in reply.headers
         assert key not in reply.text or not key
+
+
+def test_logging_out_ends_what_was_logged_in_with_the_key_and_nothing_else(console, tenant):
+    key, other = console.key(tenant), console.visitor(tenant)
+    visit, second = console.stranger(), console.stranger()
+    assert [v.login(key).status_code for v in (visit, second)] == [303, 303]
+    copied = {"cookie": f"kb_session={visit.cookies['kb_session']}"}
+    token = visit.token()
+    assert console.stranger().get("/queue", headers=copied).status_code == 200
+    assert visit.decide("/logout").status_code == 303
+    assert console.stranger().get("/queue", headers=copied).status_code == 303
+    forged = console.stranger().post("/decide", data={"csrf": token, "decision": "pin", "ids": "x"}, headers=copied)
+    assert (forged.status_code, forged.headers["location"]) == (303, "/console/login")
+    assert second.get("/queue").status_code == 303  # the same key in another browser
+    assert other.get("/queue").status_code == 200
+    assert visit.login(key).status_code == 303  # within the same millisecond: the clock of tests stands still
+    assert visit.get("/queue").status_code == 200
+    assert visit.decide("/logout").status_code == 303
+    assert visit.get("/queue").status_code == 303
 
 
 def test_cookies_are_seen_by_no_script_sent_by_no_other_site_and_kept_to_the_console(console, tenant):

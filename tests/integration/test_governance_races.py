@@ -10,11 +10,14 @@ import pytest
 
 from governance.decide import LEADS_NOWHERE
 from governance.plan import plan_of_json
+from governance.rollback import carried_out, surveyed
 from governance.running import Run, run_to_end
+from governance.selection import Selection
 from governance.sweep import apply
 from governance.undo import undo
 from ingest.store import Store
-from kb.errors import FailureCode, InputError, Refused, StaleRevision
+from kb.errors import FailureCode, InputError, Refused, StalePlan, StaleRevision
+from kb.index.projector import Projector
 from kb.memories import Note, note_memory
 from kb.model import SourceClass, Standing
 from kb.notes import written
@@ -23,16 +26,18 @@ from kb.sweeps import Action, ActionKind, Contradiction, SweepJob, SweepStatus
 from kb.trust import DAY_MS
 from tests.fakes.embedder import InterruptedEmbedder
 from tests.governing import a_key, a_policy, all_of, fill, governed
-from tests.rolling import LOAD, POISON, guide, later, note, poison, roll_back, says, stored, sync
+from tests.invariants import broken
+from tests.rolling import LOAD, POISON, guide, later, note, poison, roll_back, says, stored, sync, take_back
 from tests.stores import T0, FakeClock, open_store, write
 from tests.swept import ledger_id, ledger_rows, plan_of, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from kb.memories import Memories
     from kb.model import Document, Memory
+    from kb.sweeps import Sweep
 
 
 @pytest.fixture
@@ -210,3 +215,69 @@ def test_a_note_that_is_being_written_from_what_is_rolled_back_meanwhile_never_s
     assert not rolling.is_alive()
     assert store.get(bad.id, "default").standing is Standing.QUARANTINED
     assert store.get(made.id, "default").standing is Standing.QUARANTINED
+
+
+class InterruptedProjector(Projector):
+    """Something happens before rows are written ahead of their switch."""
+
+    then: Callable[[], object] | None = None
+
+    def project_staged(self, memories: Sequence[Memory]) -> bool:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().project_staged(memories)
+
+
+def test_a_passage_that_a_sync_has_staged_is_revived_with_its_document(store: Memories, folder: Path) -> None:
+    batch = poison(store, folder)
+    later(store)
+    write(folder, guide_md=guide())
+    projector = InterruptedProjector(store.ledger, store.generations, store.clock)
+    done: list[Sweep] = []
+    store.projector, projector.then = projector, lambda: done.extend(roll_back(store, batch=batch))
+    assert [f.code for f in sync(store, folder).failures] == [FailureCode.STORE_FAILED.value]
+    assert (len(says(store, LOAD)), says(store, POISON), broken(store)) == (1, [], [])
+    take_back(store, *done)
+    assert (says(store, LOAD), len(says(store, POISON)), broken(store)) == ([], 1, [])
+    later(store)
+    assert not sync(store, folder).failures
+    assert (len(says(store, LOAD)), says(store, POISON), broken(store)) == (1, [], [])
+
+
+def test_a_passage_that_was_changed_before_it_is_revived_comes_back_with_its_document(
+    store: Memories, folder: Path
+) -> None:
+    batch = poison(store, folder)
+    (good,) = stored(store, LOAD)
+    wanted = Selection(batch=batch)
+    radius = surveyed(store, wanted, policy(), store.clock.now())
+    with store.ledger.write() as tx:
+        tx.memories.replace([replace(good, rev=good.rev + 1, metadata={"seen": True})])
+    carried_out(store, wanted, radius, policy=policy(), actor="ann")
+    assert (len(says(store, LOAD)), says(store, POISON), broken(store)) == (1, [], [])
+
+
+def test_what_a_newer_version_has_dropped_is_not_revived_without_its_document(store: Memories, folder: Path) -> None:
+    batch = poison(store, folder)
+    wanted = Selection(batch=batch)
+    radius = surveyed(store, wanted, policy(), store.clock.now())
+    later(store)
+    write(folder, guide_md="# Guide\n\nThe Anping bridge is closed to lorries until the spring after next.\n")
+    assert not sync(store, folder).failures
+    carried_out(store, wanted, radius, policy=policy(), actor="ann")
+    assert (says(store, LOAD), says(store, POISON), broken(store)) == ([], [], [])
+
+
+def test_an_undo_leaves_passages_with_a_document_that_somebody_touched_meanwhile(store: Memories, folder: Path) -> None:
+    (done,) = roll_back(store, batch=poison(store, folder))
+
+    def touched() -> bool:
+        read = only_document(store)
+        Store(store, "default", "docs", "run").touch(replace(read, mtime_ns=read.mtime_ns + 1))
+        return False
+
+    undo(store, done.id, "default", actor="ann", policy=policy(), is_stopped=touched)
+    assert (len(says(store, LOAD)), says(store, POISON), broken(store)) == (1, [], [])
+    with pytest.raises(StalePlan):
+        undo(store, done.id, "default", actor="ann", policy=policy())

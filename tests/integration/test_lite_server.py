@@ -49,6 +49,14 @@ for n in range(10**9):
         continue
     print(n, flush=True)
 """
+WAIT = """
+import sys
+from pathlib import Path
+from kb.index.lite import LiteServer
+with LiteServer(Path(sys.argv[1]), 30).writing():
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
 
 Start: TypeAlias = "Callable[..., LiteServer]"
 
@@ -163,6 +171,20 @@ def test_stop_and_status_tell_the_truth(start: Start, tmp_path: Path) -> None:
     assert servers_of(tmp_path / "index") == []
 
 
+def test_it_writes_nothing_beside_its_directory(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left alone, the server logs every search to a file in TMPDIR, without a bound."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    server = start()
+    milvus = MilvusServer(server, timeout=PATIENCE)
+    milvus.create("kb_test", DIM)
+    index = milvus.open("kb_test", DIM)
+    index.upsert([row("one")])
+    assert index.count() == 1
+    assert server.stop()
+    assert sorted((tmp_path / "tmp").rglob("*")) == []
+
+
 def test_another_process_may_stop_it_and_the_next_call_goes_on(start: Start, tmp_path: Path) -> None:
     milvus = MilvusServer(start())
     milvus.create("kb_test", DIM)
@@ -196,6 +218,30 @@ def test_the_call_after_a_kill_works_and_finds_every_row(start: Start, tmp_path:
         assert index.count() == 50 * (n + 1)
         assert len(list(index.revisions())) == 50 * (n + 1)
     assert len(servers_of(tmp_path / "index")) == 1
+    milvus.close()
+
+
+def test_nothing_that_a_dead_writer_has_sent_comes_after_what_is_written_next(start: Start, tmp_path: Path) -> None:
+    directory = tmp_path / "index"
+    milvus = MilvusServer(start())
+    milvus.create("kb_test", DIM)
+    index = milvus.open("kb_test", DIM)
+    first = pids(directory)
+    writer = run(WAIT, directory)
+    assert writer.stdout
+    assert writer.stdout.readline() == "writing\n"
+    index.upsert([row("a")])
+    assert pids(directory) == first, "a writer that lives is left alone"
+    writer.kill()
+    writer.communicate(timeout=PATIENCE)
+    assert index.count() == 1
+    assert pids(directory) == first, "who only reads changes nothing"
+    index.delete(["a"])
+    second = pids(directory)
+    assert second != first, "the server that may have had its request is gone"
+    index.upsert([row("b")])
+    assert (index.count(), pids(directory)) == (1, second)
+    assert list(directory.glob("writing-*")) == []
     milvus.close()
 
 

@@ -163,6 +163,22 @@ print(embedder.identity)
     ]
 
 
+def test_nobody_is_told_that_the_model_runs(model_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left alone, onnxruntime gives this machine a number, keeps it in the user's cache and reports to its vendor."""
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    code = """
+from kb.embedders import open_embedder
+from kb.settings import Settings
+print(open_embedder(Settings()).queries(["x"]).shape)
+"""
+    process = run(code, model_cache)
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert sorted(tmp_path.rglob("*")) == []
+
+
 @pytest.mark.parametrize(("blocked", "built"), [("onnxruntime", True), ("tokenizers", True), ("onnx", False)])
 def test_without_a_package_the_c_engine_takes_over_and_says_so(
     model_cache: Path, tmp_path: Path, blocked: str, *, built: bool

@@ -8,11 +8,13 @@ import sys
 from contextlib import asynccontextmanager
 
 import httpx
+import jsonschema
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from kb.keys import Holder, KeyScope
 from kb.model import SourceClass
@@ -148,8 +150,9 @@ def test_another_tenants_memories_are_not_there_whoever_asks(store, tmp_path):
         async with client_of(served, served.key(QUERY, WRITE)) as client:
             assert "there is no memory" in await refused(client, "kb_get", memory_id="m-theirs")
             assert "there is no memory" in await refused(client, "kb_trace", id="m-theirs")
-            with pytest.raises(MCPError):
+            with pytest.raises(MCPError) as unknown:
                 await client.read_resource("kb://memory/m-theirs")
+            assert unknown.value.code == INVALID_PARAMS  # so the protocol calls what is not there
             assert (await called(client, "kb_search", question=FORTY))["hits"] == []
             told = await refused(client, "kb_remember", text="It is so.", derived_from=["m-theirs"])
             assert "m-theirs" in told
@@ -170,6 +173,7 @@ def test_even_a_persons_key_only_remembers_as_an_agent_here(store, tmp_path):
 def test_wrong_arguments_are_told_and_nothing_unforeseen_leaks(store, tmp_path):
     async def story(served) -> None:
         async with client_of(served, served.key(QUERY, WRITE)) as client:
+            schemas = {t.name: t.output_schema for t in (await client.list_tools()).tools}
             for tool, arguments in (
                 ("kb_query", {"question": ""}),
                 ("kb_query", {"question": "x" * 9_000}),
@@ -183,6 +187,15 @@ def test_wrong_arguments_are_told_and_nothing_unforeseen_leaks(store, tmp_path):
                 said_ = await refused(client, tool, **arguments)
                 assert "Traceback" not in said_
                 assert "sqlalchemy" not in said_.lower()
+                assert "http" not in said_, "nobody is sent to a library's manual"
+                assert len(said_) < 300, "nor is shown what they sent"
+            for tool, arguments in (
+                ("kb_query", {"question": "Who built the moon?"}),
+                ("kb_query", {"question": OPENS}),
+                ("kb_search", {"question": OPENS, "k": 50}),
+                ("kb_remember", {"text": "桥在正午开放。", "title": "桥"}),
+            ):
+                jsonschema.validate(await called(client, tool, **arguments), schemas[tool])
 
     on_server(store, tmp_path, story)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tracemalloc
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from kb.ledger.portable import CARRIED, EMBEDDINGS, KEYS, LEFT_OUT, shape_at_hea
 from kb.ledger.schema_serving import METADATA
 from kb.memories import Note
 from kb.moving.exporting import Wanted, exported
-from kb.moving.importing import imported, looked_through, take_in
+from kb.moving.importing import imported, looked_through, refuse_too_large, take_in
 from kb.moving.manifest import Manifest
 from kb.moving.reading import reading
 from kb.moving.writing import writing
@@ -82,19 +83,22 @@ def test_the_same_rows_give_the_same_bytes(full: Memories, tmp_path: Path) -> No
     }
 
 
-def test_an_export_is_one_instant_and_holds_nobody_up(full: Memories, tmp_path: Path) -> None:
-    before, notes = everything(full.ledger), []
+def test_an_export_is_one_instant_and_holds_nobody_up(ledger_url: str | None, tmp_path: Path) -> None:
+    with open_store(tmp_path / "kb", ledger_url=ledger_url) as store:
+        for n in range(3):
+            store.add_note(Note(text=f"Toll number {n}.", tenant="default"))
+        before, notes = everything(store.ledger), []
 
-    def meanwhile(table: str, _rows: int) -> None:
-        notes.append(table)
-        full.add_note(Note(text=f"Written while {table} was exported.", tenant="default"))
+        def meanwhile(table: str, _rows: int) -> None:
+            notes.append(table)
+            store.add_note(Note(text=f"Written while {table} was exported.", tenant="default"))
 
-    exported(full, settings_of(full, tmp_path / "x"), tmp_path / "a", WHOLE, progress=meanwhile)
-    assert len(notes) == len(CARRIED)
-    with reading(tmp_path / "a") as archive:
-        found = {table: [row for _, row in archive.rows(table)] for table in archive.manifest.tables}
-    assert found == before
-    assert len(everything(full.ledger)["memories"]) == len(before["memories"]) + len(notes)
+        exported(store, settings_of(store, tmp_path / "x"), tmp_path / "a", WHOLE, progress=meanwhile)
+        assert len(notes) == len(CARRIED)
+        with reading(tmp_path / "a") as archive:
+            found = {table: [row for _, row in archive.rows(table)] for table in archive.manifest.tables}
+        assert found == before
+        assert len(everything(store.ledger)["memories"]) == len(before["memories"]) + len(notes)
 
 
 def test_without_vectors_every_text_is_embedded_again_and_keys_stay(full: Memories, tmp_path: Path) -> None:
@@ -202,6 +206,29 @@ def test_nothing_is_overwritten_and_nothing_is_left_of_what_failed(full: Memorie
         with pytest.raises(Exception, match="cannot be written: No space left"):
             exported(full, settings_of(full, tmp_path / "x"), tmp_path / name, WHOLE, progress=fail)
     assert {p.name for p in tmp_path.iterdir()} == {"full", "taken", "taken.tar"}
+
+
+def test_what_a_killed_export_left_is_cleared_away_and_nothing_else_is(full: Memories, tmp_path: Path) -> None:
+    """A name may hold what means something in a pattern."""
+    for left in (".a[1]*.partial-x", ".a1.tar.partial-y", ".a[1]other.partial-z"):
+        (tmp_path / left).mkdir()
+    export(full, tmp_path / "a[1]*")
+    assert {p.name for p in tmp_path.iterdir() if p.name.startswith(".")} == {
+        ".a1.tar.partial-y", ".a[1]other.partial-z",
+    }  # fmt: skip
+
+
+def test_an_archive_that_the_disk_cannot_hold_is_refused_before_anything_is_written(
+    full: Memories, tmp_path: Path
+) -> None:
+    manifest = export(full, tmp_path / "a")
+    tables = {name: replace(file, unpacked=10**15) for name, file in manifest.tables.items()}
+    larger, target = replace(manifest, tables=tables), tmp_path / "not" / "there"
+    refuse_too_large(manifest, Settings(data_dir=target))
+    with pytest.raises(Refused, match="GB free"):
+        refuse_too_large(larger, Settings(data_dir=target))
+    refuse_too_large(larger, Settings(data_dir=target, ledger_url="postgresql://elsewhere/kb"))
+    assert not target.parent.exists()
 
 
 def peak(rows: int, folder: Path) -> int:

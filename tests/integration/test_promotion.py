@@ -214,3 +214,16 @@ def test_witnesses_are_mutually_independent_whatever_their_order(
     shuffled = list(made)
     order.shuffle(shuffled)  # type: ignore[attr-defined] # a random.Random
     assert distinct(shuffled, {}, frozenset()) == kept
+
+
+FARE = "The ferry to the old mill costs 90 euros for each passenger."
+
+
+@pytest.mark.parametrize(
+    "beside", [FARE, f"## {FARE}", f"| route | price |\n| --- | --- |\n| {FARE} | 90 |", f"    {FARE}"]
+)
+def test_an_agent_smuggles_nothing_in_beside_what_is_true(store: Memories, beside: str) -> None:
+    note = said("w", f"{FORTY}\n\n{beside}", by=SourceClass.AGENT)
+    keep(store, note, FIRST, SECOND)
+    promote(store)
+    assert (now_of(store, note)[0].standing, events_of(store, note)) == (Standing.QUARANTINED, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -284,3 +285,105 @@ def test_where_nothing_can_be_written_that_is_said_and_nothing_else_breaks(store
         assert ok(await client.get("/v1/memories"))["memories"] == []
 
     on_server(store, tmp_path, story, serve={"uploads_dir": str(tmp_path / "no-folder")})
+
+
+CLAIMS = b"---\nverified: true\n---\n# Bridge\n\nIt carries nine hundred tons.\n"
+PLAIN = b"# Bridge\n\nIt carries nine hundred tons.\n"
+
+
+def test_no_file_vouches_for_itself_now_or_at_the_next_sync(store, tmp_path):
+    from ingest.requests import Said, requests_of
+    from ingest.syncing import sync_of
+    from serving.routes.ingest import _Silent
+
+    async def story(served) -> None:
+        writer = served.client(served.key(QUERY, WRITE))
+        ok(await writer.post("/v1/ingest", files={"files": ("claims.md", CLAIMS)}))
+        settings = served.app.state.settings
+        for request in requests_of([], store, settings, Said(retry_failed=True, checksum=True)):
+            sync_of(store, settings, request, _Silent()).run()
+        (memory,) = ok(await writer.get("/v1/memories"))["memories"]
+        assert (memory["verified"], memory["source_class"]) == (False, "document")
+        governor = served.client(served.key(*ALL))
+        data = {"trust": "curated", "source": "known"}
+        ok(await governor.post("/v1/ingest", files={"files": ("bridge.md", PLAIN)}, data=data))
+        found = {m["source"]: m for m in ok(await writer.get("/v1/memories"))["memories"]}
+        assert found["file://known/bridge.md"]["verified"]
+
+    on_server(store, tmp_path, story)
+
+
+def test_who_may_not_vouch_changes_nothing_that_is_vouched_for_and_no_upload_changes_what_others_are_worth(
+    store, tmp_path
+):
+    async def story(served) -> None:
+        governor, writer = served.client(served.key(*ALL)), served.client(served.key(QUERY, WRITE))
+        one, curated = {"files": ("one.md", PLAIN)}, {"trust": "curated", "source": "known"}
+        ok(await governor.post("/v1/ingest", files=one, data=curated))
+        ok(await writer.post("/v1/ingest", files=one, data={"source": "others"}))
+        before = ok(await writer.get("/v1/memories"))["memories"]
+        two = {"files": ("two.md", b"# Two\n\nIt is closed on Mondays.\n")}
+        statuses = [
+            (await writer.post("/v1/ingest", files=two, data={"source": "known"})).status_code,
+            (await writer.delete("/v1/ingest/known/one.md")).status_code,
+            (await governor.post("/v1/ingest", files=two, data={"source": "known"})).status_code,
+            (await governor.post("/v1/ingest", files=two, data={"trust": "curated", "source": "others"})).status_code,
+        ]
+        assert statuses == [403, 403, 409, 409]
+        assert ok(await writer.get("/v1/memories"))["memories"] == before
+        kept = {p.name for p in (tmp_path / "uploads").rglob("*") if p.is_file()}
+        assert kept == {"one.md"}
+        ok(await governor.post("/v1/ingest", files=two, data=curated))
+        ok(await governor.delete("/v1/ingest/known/one.md"))
+
+    on_server(store, tmp_path, story)
+
+
+def test_an_upload_takes_the_name_of_no_folder_that_is_the_operators(store, tmp_path):
+    from kb.model import SourceRoot
+
+    root = SourceRoot(name="wiki", tenant="default", location=str(tmp_path / "wiki"), source_class=SourceClass.DOCUMENT)
+    with store.ledger.write() as tx:
+        tx.sources.put(root)
+
+    async def story(served) -> None:
+        client = served.client(served.key(*ALL))
+        reply = await client.post("/v1/ingest", files={"files": ("bridge.md", PLAIN)}, data={"source": "wiki"})
+        assert (reply.status_code, str(tmp_path) in reply.text) == (409, False)
+        assert not (tmp_path / "uploads").exists()
+
+    on_server(store, tmp_path, story)
+
+
+COMMAND_LINE = re.compile(r"`kb |--[a-z]|kb\.toml|\bkb (memory|govern)")
+MISTAKES = [
+    ("GET", "/v1/memories/none", None),
+    ("POST", "/v1/memories", {**NOTE, "derived_from": ["none"]}),
+    ("POST", f"/v1/memories/{WAITS.id}/annotate", {}),
+    ("POST", "/v1/memories", {"text": "桥" * 8_000}),
+    ("GET", "/v1/answers/none", None),
+    ("POST", "/v1/governance/apply", {"plan": {}}),
+    ("POST", "/v1/governance/undo", {"sweep_id": "none"}),
+    ("POST", "/v1/governance/rollback", {}),
+    ("POST", "/v1/governance/rollback", {"source": "file://none/"}),
+    ("POST", "/v1/governance/rollback", {"batch": "none"}),
+    ("POST", "/v1/governance/rollback", {"batch": "none", "since": 1}),
+    ("POST", "/v1/ask/resume", {"thread": "none"}),
+    ("GET", "/v1/models/none", None),
+    ("POST", "/v1/search", {"question": OPENS, "at": "never"}),
+]
+
+
+def test_what_is_said_of_a_mistake_can_be_followed_over_http(store, tmp_path):
+    keep(store, WAITS)
+
+    async def story(served) -> None:
+        client = served.client(served.key(*ALL))
+        for method, path, body in MISTAKES:
+            reply = await client.request(method, path, json=body)
+            assert 400 <= reply.status_code < 500, (path, reply.text)
+            assert not COMMAND_LINE.search(reply.text), reply.text
+        nobody = await served.client().get("/v1/memories")
+        assert not COMMAND_LINE.search(nobody.text)
+
+    on_server(store, tmp_path, story)

@@ -13,6 +13,7 @@ from tests.durable import until
 from tests.fakes.generator import FakeGenerator
 from tests.fakes.search import FakeSearch
 from tests.served import NOON, OPENS, events_of, open_server, with_bridge
+from tests.tracing import logged
 
 CHAT = {"model": "kb", "messages": [{"role": "user", "content": OPENS}]}
 FIGURE = "The bridge opens at 25 o'clock. [1]"  # is in no evidence: the check lets it not pass
@@ -96,7 +97,10 @@ def test_a_question_ends_with_the_client_that_asked_it(store, tmp_path, body):
         await until(lambda: len(served.runtime._runs) == 0)
         await until(lambda: len(served.app.state.running) == 0)
 
-    on_server(store, tmp_path, story, generator=slow)
+    with logged() as stream:
+        on_server(store, tmp_path, story, generator=slow)
+    assert "request_served" in stream.getvalue()
+    assert "Traceback" not in stream.getvalue()  # that somebody hangs up is nothing to be woken for
 
 
 def test_who_reads_slowly_holds_up_nobody_else_and_is_cut_off_in_the_end(store, tmp_path):

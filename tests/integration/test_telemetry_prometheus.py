@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import yaml
 
 from crag_runtime.result import AskRequest
 from crag_runtime.wiring import build_runtime
@@ -36,6 +38,7 @@ from kb.trust import DAY_MS
 from kb.vitals import watching
 from tests.chatting import Teller
 from tests.dashboards import DASHBOARDS, MILVUS, RULES, program, queries
+from tests.shell import Shell
 from tests.stores import FakeClock, sync, write
 
 if TYPE_CHECKING:
@@ -88,19 +91,33 @@ def pages() -> Iterator[str]:
         thread.join()
 
 
-@contextmanager
-def prometheus(target: str, home: Path) -> Iterator[str]:
-    """Run a real one, with the rules of deploy/, on a port of its own; give its address once it is ready."""
-    found = program("prometheus")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def of_pages(target: str) -> dict[str, Any]:
+    """Return what to scrape of `pages`."""
     jobs = [
         {"job_name": name, "metrics_path": path, "static_configs": [{"targets": [target]}]}
         for name, path in (("kb-serve", "/metrics"), ("milvus", "/milvus"))
     ]
-    settings = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [str(RULES)]}
-    (home / "prometheus.yml").write_text(json.dumps({**settings, "scrape_configs": jobs}))
+    return {"rule_files": [str(RULES)], "scrape_configs": jobs}
+
+
+def deployed(target: str) -> dict[str, Any]:
+    """Return the configuration of deploy/, with the server that runs here in the place of its service."""
+    config: dict[str, Any] = yaml.safe_load(
+        RULES.with_name("prometheus.yml").read_text().replace("kb-serve:8080", target)
+    )
+    assert config["rule_files"] == [RULES.name]
+    return {**config, "rule_files": [str(RULES)]}
+
+
+@contextmanager
+def prometheus(config: dict[str, Any], home: Path) -> Iterator[str]:
+    """Run a real one on a port of its own, every second; give its address once it is ready."""
+    found = program("prometheus")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    often = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    (home / "prometheus.yml").write_text(json.dumps({**config, "global": often}))
     command = [
         found,
         f"--config.file={home / 'prometheus.yml'}",
@@ -148,6 +165,12 @@ def unanswered(base: str, wanted: set[str]) -> set[str]:
         if left:
             time.sleep(0.5)  # until the next scrape: nothing can be awaited there
     return left
+
+
+def health_of(base: str) -> dict[str, str]:
+    """Return how each rule is: "ok" once it was evaluated without an error."""
+    groups = httpx.get(f"{base}/api/v1/rules").json()["data"]["groups"]
+    return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 
 
 def load(memories: Memories, settings: Settings, folder: Path) -> None:
@@ -208,14 +231,52 @@ def test_every_query_of_every_dashboard_finds_data(
     try:
         with watching(memories.ledger, settings, memories.clock), pages() as target:
             load(memories, settings, folder)
-            with prometheus(target, tmp_path) as base:
+            with prometheus(of_pages(target), tmp_path) as base:
                 wanted = {query for path in DASHBOARDS for query in queries(path)}
                 assert unanswered(base, wanted) == set()
-                loaded = httpx.get(f"{base}/api/v1/rules").json()["data"]["groups"]
-                health = {rule["name"]: rule["health"] for group in loaded for rule in group["rules"]}
-                assert set(health.values()) == {"ok"}, health
+                assert set(health_of(base).values()) == {"ok"}
                 (up,) = answer_of(base, "kb_ledger_up")
                 (requests,) = answer_of(base, "crag_requests_total")
                 assert (up["value"][1], requests["value"][1]) == ("1", "2")
     finally:
         telemetry.shutdown()
+
+
+@contextmanager
+def serving(home: Path, cache: Path) -> Iterator[str]:
+    """Run `kb serve` of an empty store, for whoever comes; give its address."""
+    shell = Shell(home, cache, {"KB_SERVE__MCP": "false", "KB_SERVE__CONSOLE": "false"})
+    with shell.started("serve", "--port", "0", "--json", "--open") as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            yield str(json.loads(line)["url"])
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+
+def test_a_running_server_is_scraped_by_what_is_deployed_and_every_rule_is_sound(
+    tmp_path: Path, model_cache: Path
+) -> None:
+    program("prometheus")
+    with serving(tmp_path, model_cache) as url, prometheus(deployed(url.removeprefix("http://")), tmp_path) as base:
+        assert httpx.get(f"{url}/v1/models").status_code == HTTPStatus.OK
+        assert httpx.get(f"{url}/v1/nothing").status_code == HTTPStatus.NOT_FOUND
+        told = {
+            'kb_http_requests_total{job="kb-serve",route="/v1/models",status="200"} >= 1',
+            'kb_ledger_up{job="kb-serve"} == 1',
+            'kb_outbox_pending{job="kb-serve"} == 0',
+            'process_resident_memory_bytes{job="kb-serve"} > 0',
+        }
+        assert unanswered(base, told) == set()
+        targets = httpx.get(f"{base}/api/v1/targets").json()["data"]["activeTargets"]
+        assert {t["labels"]["job"]: t["health"] == "up" for t in targets} == {
+            "kb-serve": True, "kb-pushed": False, "milvus": False,  # of these nothing runs here
+        }  # fmt: skip
+        (server,) = [t for t in targets if t["labels"]["job"] == "kb-serve"]
+        assert (server["lastError"], server["scrapeUrl"]) == ("", f"{url}/metrics")
+        assert set(health_of(base).values()) == {"ok"}

@@ -10,7 +10,7 @@ from governance.console.showing import page
 from governance.console.visitor import Looks, parts_of
 from kb.errors import UnknownAnswer
 from kb.history import AnswerId
-from kb.model import FOREVER
+from kb.model import FOREVER, MemoryId
 
 if TYPE_CHECKING:
     from governance.console.parts import Parts
@@ -52,14 +52,27 @@ def _one(parts: Parts, tenant: str, answer_id: str) -> dict[str, Any]:
         if found is None:
             raise UnknownAnswer(f"there is no answer {answer_id} in tenant {tenant}")
         grades = tx.evaluations.of_answer(found.id)
-        graded = tx.memories.get([g.memory_id for g in grades])
+        report = found.report
+        suppressed = _objects(report.get("suppressed"))
+        named = {c.memory_id for c in found.citations} | {g.memory_id for g in grades}
+        named |= {MemoryId(str(s["memory_id"])) for s in suppressed if s.get("memory_id")}
+        there = tx.memories.get(named)
+    meant, usage = report.get("question"), report.get("usage")
     return {
         "a": found,
-        "path": _objects(found.report.get("path")),
-        "suppressed": _objects(found.report.get("suppressed")),
+        "meant": meant if isinstance(meant, str) and meant != found.question else "",
+        **{name: _texts(report.get(name)) for name in ("reasons", "degraded", "missing")},
+        "handed_over": bool(report.get("handed_over")),
+        "path": _objects(report.get("path")),
+        "costs": [(k, n) for k, n in usage.items() if isinstance(n, int) and n] if isinstance(usage, dict) else [],
+        "suppressed": suppressed,
         "grades": grades,
-        "sources": {id_: m.source for id_, m in graded.items()},
+        "sources": {id_: m.source for id_, m in there.items() if m.tenant == tenant},
     }
+
+
+def _texts(value: Any) -> list[str]:  # noqa: ANN401 - JSON of a report
+    return [str(part) for part in value] if isinstance(value, list) else []
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON of a report

@@ -23,6 +23,7 @@ from governance.console.visitor import (
 
 if TYPE_CHECKING:
     from kb.keys import Principal
+    from kb.memories import Memories
 
 router = APIRouter()
 YEAR_S = 365 * 86_400
@@ -44,7 +45,8 @@ async def login(request: Request, key: Annotated[str, Form(max_length=256)] = ""
     found: Principal | None = await parts.threads.call(request.app.state.known, parts.memories, key.strip())
     if found is None:
         return page(request, "login.html", None, is_wrong=True, status=HTTPStatus.UNAUTHORIZED)
-    _, cookie = signer_in(request).begun(welcome(found).key_id, parts.clock.now())
+    logouts = await parts.threads.call(_logouts, parts.memories, welcome(found).key_id)
+    _, cookie = signer_in(request).begun(found.key_id, parts.clock.now(), logouts=logouts)
     answer = _home(request)
     answer.set_cookie(
         COOKIE,
@@ -60,8 +62,10 @@ async def login(request: Request, key: Annotated[str, Form(max_length=256)] = ""
 
 @router.post("/logout")
 async def logout(request: Request, who: Sends) -> Response:
-    """Forget who is here."""
-    del who
+    """Forget who is here, and end whatever else was logged in with the key: a copied cookie opens nothing any more."""
+    parts = parts_of(request)
+    if who.principal.key_id:
+        await parts.threads.call(_log_out, parts.memories, who.principal.key_id)
     answer = RedirectResponse(f"{request.scope.get('root_path', '')}/login", HTTPStatus.SEE_OTHER)
     answer.delete_cookie(COOKIE, path=request.scope.get("root_path", "") or "/")
     return answer
@@ -83,6 +87,17 @@ async def language(request: Request, language: str, back: Annotated[str, Query(m
             samesite="strict",
         )
     return answer
+
+
+def _logouts(memories: Memories, key_id: str) -> int:
+    with memories.ledger.read() as tx:
+        key = tx.keys.get(key_id)
+    return 0 if key is None else key.logouts
+
+
+def _log_out(memories: Memories, key_id: str) -> None:
+    with memories.ledger.write() as tx:
+        tx.keys.log_out(key_id)
 
 
 def _is_secure(request: Request) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 router = APIRouter()
 SHOWN = 50
 USED = 20
+INDEXED = (Standing.ACTIVE, Standing.QUARANTINED, Standing.SUPERSEDED)  # what words find
 Words = Annotated[str, Query(max_length=500)]
 
 
@@ -38,7 +39,7 @@ async def listed(
     """List memories, or those that come near some words, whatever their confidence."""
     parts = parts_of(request)
     given = await parts.threads.call(_listed, parts, who.tenant, q.strip(), standing, after)
-    return page(request, "memories.html", who, **given)
+    return page(request, "memories.html", who, shown=SHOWN, **given)
 
 
 @router.get("/memories/{memory_id}")
@@ -60,9 +61,13 @@ async def lineage(request: Request, who: Looks, memory_id: str) -> Response:
 def _listed(parts: Parts, tenant: str, words: str, standing: Standing | None, after: str) -> dict[str, Any]:
     memories = parts.memories
     standings = (standing,) if standing else ()
-    if words:
-        request = SearchRequest(question=words, tenant=tenant, k=SHOWN, gate=None, standings=standings, explain=False)
-        found: list[Memory] = [hit.memory for hit in memories.search(request).hits]
+    is_unindexed = bool(words) and standing is not None and standing not in INDEXED
+    if is_unindexed:
+        found: list[Memory] = []
+    elif words:
+        among = standings or INDEXED
+        request = SearchRequest(question=words, tenant=tenant, k=SHOWN, gate=None, standings=among, explain=False)
+        found = [hit.memory for hit in memories.search(request).hits]
     else:
         kinds = tuple(kind for kind in Kind if kind is not Kind.ANSWER)
         found = memories.page(tenant, after=after, limit=SHOWN, standings=standings, kinds=kinds)
@@ -72,6 +77,7 @@ def _listed(parts: Parts, tenant: str, words: str, standing: Standing | None, af
         "gate": parts.memories.gate,
         "next": found[-1].id if len(found) == SHOWN and not words else "",
         "q": words,
+        "is_unindexed": is_unindexed,
         "chosen": standing.value if standing else "",
         "standings": [s.value for s in Standing if s is not Standing.STAGED],
     }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 router = APIRouter()
 ANSWERS = 500  # latest answers that rates are of
 DAYS = 30
-WAITING = 1_000  # counted no further
+WAITING = 1_000  # of each reason; counted no further
 
 
 @router.get("/")
@@ -48,7 +48,6 @@ def _overview(parts: Parts, tenant: str) -> dict[str, Any]:
         answers = tx.answers.page(tenant, limit=ANSWERS)
         pending, _ = tx.outbox.lag()
     (seen,) = foreseen(memories, [policy_of(parts.settings, tenant)], now, DAYS)
-    waiting = Counter(item.why for item in review_queue(memories, tenant, now, why=list(Waits), limit=WAITING))
     leaving = seen.total("leave")
     return {
         "standings": [(s.value, standings.get(s.value, 0)) for s in Standing if s is not Standing.STAGED],
@@ -56,10 +55,12 @@ def _overview(parts: Parts, tenant: str) -> dict[str, Any]:
         "gate": memories.gate,
         "passing": seen.now("passing"),
         "active": seen.now("active"),
-        "waiting": [(w.value, waiting.get(w, 0)) for w in Waits],
+        "waiting": [(w.value, len(review_queue(memories, tenant, now, why=[w], limit=WAITING + 1))) for w in Waits],
+        "most_waiting": WAITING,
         "answers": rates(answers),
         "leaving": list(enumerate(leaving, 1)),
         "above": polyline(seen.total("above"), 600, 120),
+        "above_first": seen.total("above")[0],
         "above_then": seen.total("above")[-1],
         "most_leaving": max(leaving, default=0),
         "days": DAYS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -12,8 +13,9 @@ from governance.console.visitor import Decides, Looks, parts_of
 from governance.policy import policy_of
 from governance.rollback import carried_out, surveyed
 from governance.selection import Selection
-from kb.errors import StalePlan
+from kb.errors import InputError, StalePlan
 from kb.ids import digest
+from kb.statuses import status_of
 
 if TYPE_CHECKING:
     from governance.console.parts import Parts
@@ -34,10 +36,14 @@ async def survey(
     """Ask what was bad; when it is said, show how far it reaches."""
     parts = parts_of(request)
     said = {"source": source, "document": document, "batch": batch, "memory": memory}
-    radius = None
+    radius, wrong, status = None, None, HTTPStatus.OK
     if any(said.values()):
-        radius = await parts.threads.call(_survey, parts, who.tenant, said)
-    return page(request, "rollback.html", who, said=said, radius=radius, shown=SHOWN, key=_key(radius))
+        try:
+            radius = await parts.threads.call(_survey, parts, who.tenant, said)
+        except InputError as error:  # beside the form, so that what was typed can be mended
+            wrong, status = error, status_of(error)
+    given = {"radius": radius, "wrong": wrong, "shown": SHOWN, "key": _key(radius)}
+    return page(request, "rollback.html", who, status=status, said=said, **given)
 
 
 @router.post("/rollback")

@@ -34,7 +34,8 @@ def _sources(parts: Parts, tenant: str) -> dict[str, Any]:
                 "root": root,
                 "counts": counts.get(root.name, Counter()),
                 "run": tx.runs.latest("ingest", tenant=tenant, root=root.name),
-                "failures": tx.failures.of_root(tenant, root.name)[:FAILURES],
+                "failed": len(failures := tx.failures.of_root(tenant, root.name)),
+                "failures": failures[:FAILURES],
             }
             for root in tx.sources.list(tenant)
         ]

@@ -52,13 +52,29 @@ async def history(
 
 
 @router.get("/sweeps/preview")
-async def preview(request: Request, who: Looks, job: str) -> Response:
-    """Show what a job would do now; changes nothing."""
+async def preview(
+    request: Request,
+    who: Looks,
+    job: str,
+    at: Annotated[int | None, Query(ge=0, lt=FAR)] = None,
+    seq: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """Show what a job would do now, or would have done at the instant of the preview's first page; changes nothing."""
     parts = parts_of(request)
-    plan = await parts.threads.call(_plan, parts, who.tenant, job, parts.clock.now())
-    actions = plan.actions[:SHOWN]
+    now = parts.clock.now()
+    plan = await parts.threads.call(_plan, parts, who.tenant, job, now if at is None else min(at, now))
+    actions = plan.actions[seq : seq + SHOWN]
     memories = await parts.threads.call(_memories, parts, who.tenant, [a.memory_id for a in actions])
-    return page(request, "preview.html", who, plan=plan, actions=actions, total=len(plan.actions), memories=memories)
+    return page(
+        request,
+        "preview.html",
+        who,
+        plan=plan,
+        actions=actions,
+        memories=memories,
+        total=len(plan.actions),
+        following=seq + SHOWN,
+    )
 
 
 @router.post("/sweeps/apply")

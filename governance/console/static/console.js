@@ -43,6 +43,31 @@
     if (event.target.id !== "all") return;
     document.querySelectorAll('#bulk input[name="ids"]').forEach((box) => { box.checked = event.target.checked; });
   });
+  const tell = (said) => { // what was typed and ticked stays: it can be sent again
+    document.querySelectorAll(".note.away").forEach((old) => old.remove());
+    const note = document.createElement("p");
+    note.className = "note wrong away";
+    note.setAttribute("role", "alert");
+    note.tabIndex = -1;
+    note.textContent = said;
+    document.getElementById("content").prepend(note);
+    note.focus();
+  };
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr } = event.detail;
+    const isPage = /^text\/html\b/.test(xhr.getResponseHeader("content-type") || "");
+    if (isPage && ![429, 503, 504].includes(xhr.status)) return;
+    event.detail.shouldSwap = false;
+    const said = isPage && new DOMParser().parseFromString(xhr.responseText, "text/html").querySelector('[role="alert"]');
+    tell(said ? said.textContent.trim() : document.body.dataset.away);
+  });
+  document.addEventListener("htmx:sendError", () => tell(document.body.dataset.away));
+  document.addEventListener("htmx:afterSettle", () => { // a new page begins at its top, for eyes, keys and ears
+    arrive();
+    if (at >= 0 || location.hash) return;
+    const start = document.querySelector("main .note[role]") || document.querySelector("main h1");
+    if (start) { start.tabIndex = -1; start.focus({ preventScroll: true }); }
+    window.scrollTo(0, 0);
+  });
   document.addEventListener("DOMContentLoaded", arrive);
-  document.addEventListener("htmx:afterSettle", arrive);
 })();

@@ -5,6 +5,6 @@ The revisions are listed here as well, so that opening a ledger that is up to da
 
 from __future__ import annotations
 
-REVISIONS = ("0001", "0002", "0003", "0004")  # oldest first; a test compares them with the files
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")  # oldest first; a test compares them with the files
 HEAD = REVISIONS[-1]
 VERSION_TABLE = "ledger_version"  # our own name, so that a shared PostgreSQL database may hold other programs' too

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
+from governance.policy import policy_of
 from kb.errors import ConfigError
 from kb.model import SourceClass
-from kb.settings import load_settings, user_config
+from kb.sample_settings import commented_toml
+from kb.settings import Settings, load_settings, user_config
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +38,19 @@ def test_with_nothing_set_nothing_is_needed() -> None:
     settings = load_settings()
     assert (settings.gate, settings.tenant, settings.embedder) == (0.7, "default", "local")
     assert [settings.ledger_url, settings.index_uri, settings.telemetry_endpoint] == [None] * 3
+
+
+def test_a_user_without_a_home_needs_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KB_DATA_DIR", str(tmp_path))
+    assert load_settings().data_dir == tmp_path
+    assert "# data_dir = " in commented_toml(), "nor does `kb init`"
+    assert policy_of(Settings.model_construct(), "default"), "nor what compares rules with the defaults"
 
 
 def test_each_place_wins_over_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kb.addresses import without_secret
 from kb.errors import ConfigError
-from kb.moving.config_file import changed, is_secret, without_secret, write_setting
+from kb.moving.config_file import changed, is_secret, write_setting
 
 if TYPE_CHECKING:
     from pathlib import Path

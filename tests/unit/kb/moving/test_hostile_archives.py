@@ -177,6 +177,26 @@ def test_a_folder_with_a_link_a_pipe_or_anything_more_is_refused(tmp_path: Path,
         looked_through(folder)
 
 
+def test_a_part_of_another_archive_is_no_part_of_this_one(tmp_path: Path) -> None:
+    folder, tables = tmp_path / "a", ("tenants", "sources")
+    rows = {"tenants": ROWS, "sources": []}
+    others = {"tenants": [{**row, "created_at": row["created_at"] + 5} for row in ROWS], "sources": []}
+    for target, of in ((folder, rows), (tmp_path / "b", others)):
+        with writing(target) as archive:
+            files = {name: archive.add(name, shape_at_head(name), of[name]) for name in tables}
+            said = {"schema": HEAD, "product": "1", "created_at": "", "tenant": None, "space": None, "trust": {}}
+            archive.seal(Manifest(**said, tables=files))
+    assert (folder / TENANTS).stat().st_size == (tmp_path / "b" / TENANTS).stat().st_size
+    own = (folder / TENANTS).read_bytes()
+    (folder / TENANTS).write_bytes((tmp_path / "b" / TENANTS).read_bytes())
+    with pytest.raises(Refused, match="checksum differs"):
+        looked_through(folder)
+    (folder / TENANTS).write_bytes((folder / "sources.jsonl.gz").read_bytes())  # two of its own, swapped
+    (folder / "sources.jsonl.gz").write_bytes(own)
+    with pytest.raises(Refused):
+        looked_through(folder)
+
+
 def test_what_a_file_manager_leaves_is_passed_over(tmp_path: Path) -> None:
     folder = an_archive(tmp_path / "a")
     (folder / ".DS_Store").write_bytes(b"x")
