@@ -257,7 +257,7 @@ def _stands(back: Back) -> dict[str, Json]:
 def _document(back: Back) -> Action:
     return Action(
         memory_id="",
-        kind=ActionKind.REVIVE,
+        kind=ActionKind.PUT_BACK,
         reason=REVIVED_CODE if back.is_changed and back.version is not None else ROOT_CODE,
         rev=0,
         detail={
@@ -272,7 +272,7 @@ def _document(back: Back) -> Action:
 def _notes(tx: LedgerTx, tenant: str, reached: Blast, members: Mapping[MemoryId, Member]) -> list[str]:
     notes = []
     if vouched := sum(m.verified for m in members.values()):
-        notes.append(f"{vouched} of these memories were verified by a person; they are rolled back all the same")
+        notes.append(f"{vouched} of these memories are verified; they are rolled back all the same")
     if foreign := tx.descent.foreign_children(tenant, reached.ids):
         notes.append(f"{foreign} answers or notes of other tenants rest on these memories; they are not touched")
     return notes

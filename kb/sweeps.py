@@ -45,6 +45,7 @@ class ActionKind(StrEnum):
     QUARANTINE = "quarantine"
     ACTIVATE = "activate"  # promoted, restored or verified: retrievable again
     REVIVE = "revive"  # what a rolled-back version had superseded is current again
+    PUT_BACK = "put_back"  # a document is as a version before, or gone; what was rolled back of it is kept out
     VERIFY = "verify"  # a person vouches for it
     REJECT = "reject"  # a person refuses it: quarantined, not verified any more
     RESTORE = "restore"  # a person takes back that it was retired or quarantined

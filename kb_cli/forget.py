@@ -162,7 +162,8 @@ def _lines(erased: Erased) -> list[str]:
     if erased.reach is None and not erased.resumed:
         lines.append("all of it was erased before")
     lines += [f"sweep      {s.id}" for s in erased.sweeps]
-    lines.append("purged     " + ", ".join(f"{n} {name}" for name, n in _counted(erased.purged).items() if n))
+    if purged := ", ".join(f"{n} {name}" for name, n in _counted(erased.purged).items() if n):
+        lines.append(f"purged     {purged}")
     if erased.is_complete:
         return [*lines, "read back  nothing is left of it, in ledger and index; files were written anew"]
     left = ", ".join(f"{n} {name}" for name, n in erased.left.items() if n)

@@ -183,11 +183,7 @@ def feedback_events(
             hint="only memories that the answer cites as support are credited; `kb trace` lists them",
         )
     weight = EVIDENCE_WEIGHT[EvidenceKind.FEEDBACK] * (1.0 if is_good else -1.0)
-    who = f" by the agent {by}" if is_agent else ""
-    if only is None:
-        said = f"an answer that rests on it was called {'good' if is_good else 'bad'}{who}"
-    else:
-        said = f"it was called {'right' if is_good else 'wrong'} for an answer's question{who}"
+    said = _called(is_good=is_good, is_whole=only is None) + (f" by the agent {by}" if is_agent else "")
     witness = f"feedback:{AGENTS}:{'right' if is_good else 'wrong'}" if is_agent else _person(answer, by)
     return tuple(
         EvidenceEvent(
@@ -278,6 +274,12 @@ def _side_ids(conflicts: Json) -> set[str]:
     sides = [side for c in found if isinstance(c, dict) and isinstance(own := c.get("sides"), list) for side in own]
     ids = (side.get("ids") for side in sides if isinstance(side, dict))
     return {str(id_) for listed in ids if isinstance(listed, list) for id_ in listed}
+
+
+def _called(*, is_good: bool, is_whole: bool) -> str:
+    if is_whole:
+        return f"an answer that rests on it was called {'good' if is_good else 'bad'}"
+    return f"it was called {'right' if is_good else 'wrong'} for an answer's question"
 
 
 def _person(answer: AnswerRecord, by: str) -> str:

@@ -57,12 +57,10 @@ def _settle(writer: Writer, memory: Memory, by: str) -> None:
 
 
 def revive(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
-    """Make current again what a rolled-back version had replaced: a memory, or (without one) a whole document's state.
+    """Make a memory current again that a rolled-back version had replaced.
 
-    A memory is renewed, as one that a sync finds again in its document: it did not age while it was replaced.
+    It is renewed, as one that a sync finds again in its document: it did not age while it was replaced.
     """
-    if not action.memory_id:
-        return _document(writer, action, occasion)
     if memory is None:
         return plain.GONE
     if "from" in action.detail and _has_moved(_planned(writer, action), action):
@@ -93,7 +91,8 @@ def _unstaged(writer: Writer, memory: Memory) -> Memory:
     return before
 
 
-def _document(writer: Writer, action: Action, occasion: Occasion) -> str:
+def put_back(writer: Writer, _memory: Memory | None, action: Action, occasion: Occasion) -> str:
+    """Let a document be as a version before was, or gone, and keep out what was rolled back of it."""
     document = _planned(writer, action)
     if document is None or document.tenant != occasion.sweep.tenant:
         return plain.GONE
@@ -175,4 +174,6 @@ def _end(writer: Writer, ids: Iterable[MemoryId]) -> None:
             )
 
 
-EFFECTS: Mapping[ActionKind, Effect] = MappingProxyType({ActionKind.QUARANTINE: quarantine, ActionKind.REVIVE: revive})
+EFFECTS: Mapping[ActionKind, Effect] = MappingProxyType(
+    {ActionKind.QUARANTINE: quarantine, ActionKind.REVIVE: revive, ActionKind.PUT_BACK: put_back}
+)

@@ -73,9 +73,8 @@ def _is_torn(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | Non
         document = tx.documents.get(memory.doc_id)
         is_listed = document is not None and document.deleted_at is None and memory.id in document.memory_ids
         becomes = Standing(str(target["standing"]))
-        if is_listed and becomes is Standing.SUPERSEDED:
-            return True
-        if not is_listed and becomes is Standing.ACTIVE and memory.doc_id in _left_alone(tx, sweep):
+        is_odd = becomes is (Standing.SUPERSEDED if is_listed else Standing.ACTIVE)
+        if is_odd and memory.doc_id in _left_alone(tx, sweep):
             return True
     return False
 

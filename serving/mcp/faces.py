@@ -227,7 +227,7 @@ def _add_words(server: StrictServer, tools: Toolbox, caller: Callable[[Context],
         ] = None,
         user: Whose = "",
     ) -> Remembered:
-        """Keep a note, which waits in quarantine, where nobody finds it, until independent sources or a person bear it out.
+        """Keep a note; it waits, found by nobody, in quarantine until independent sources or a person bear it out.
 
         One fact a note. Name in `derived_from` every memory and answer that you read it in.
         """
