@@ -184,14 +184,13 @@ def feedback_events(
         )
     weight = EVIDENCE_WEIGHT[EvidenceKind.FEEDBACK] * (1.0 if is_good else -1.0)
     said = _called(is_good=is_good, is_whole=only is None) + (f" by the agent {by}" if is_agent else "")
-    witness = f"feedback:{AGENTS}:{'right' if is_good else 'wrong'}" if is_agent else _person(answer, by)
     return tuple(
         EvidenceEvent(
             memory_id=id_,
             tenant=answer.tenant,
             kind=EvidenceKind.FEEDBACK,
             weight=weight,
-            witness=witness,
+            witness=_of_agents(is_good=is_good) if is_agent else _person(answer, by),
             answer_id=answer.id,
             reason=said,
             at=now,
@@ -280,6 +279,10 @@ def _called(*, is_good: bool, is_whole: bool) -> str:
     if is_whole:
         return f"an answer that rests on it was called {'good' if is_good else 'bad'}"
     return f"it was called {'right' if is_good else 'wrong'} for an answer's question"
+
+
+def _of_agents(*, is_good: bool) -> str:
+    return f"feedback:{AGENTS}:{'right' if is_good else 'wrong'}"
 
 
 def _person(answer: AnswerRecord, by: str) -> str:
