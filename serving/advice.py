@@ -1,4 +1,4 @@
-"""What words written for the command line say to who calls over HTTP: the endpoint or field that does the same. Pure.
+"""What words for the command line say to who calls over HTTP or MCP: what does the same there. Pure.
 
 What a caller can do nothing about is left out, and where nothing is left, it is said who can.
 """
@@ -44,6 +44,16 @@ _SAID: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf",? or raise {_SETTING}$", ""),
     )
 )
+_TOOLS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(written), said)
+    for written, said in (
+        (r"`POST /v1/ask`", "`kb_query`"),
+        (r"`POST /v1/search`", "`kb_search`"),
+        (r"`GET /v1/memories`", "`kb_search`"),
+        (r"`GET /v1/answers/ID`", "`kb_trace`"),
+        (r"`GET /v1/memories/\w+/trace`", "`kb_trace`"),
+    )
+)
 _OPERATORS = re.compile(
     r"(?<!soffice )--\w|\bkb [a-z]|\.?kb\.(?:toml|yaml)|\.kbignore|KB_[A-Z]|\[\w+[\].]|_ur[il]\b|\bask\.\w"
 )
@@ -60,6 +70,20 @@ def hint_over_http(hint: str) -> str:
     """Return a hint as a caller can follow it; that of who runs the server becomes that they can."""
     said = over_http(hint)
     return OPERATOR if _OPERATORS.search(said) else said
+
+
+def over_mcp(words: str) -> str:
+    """Return words of an error as an agent can follow them: by its tools."""
+    words = over_http(words)
+    for written, said in _TOOLS:
+        words = written.sub(said, words)
+    return words
+
+
+def hint_over_mcp(hint: str) -> str:
+    """Return a hint as an agent can follow it; empty where no tool of its does that."""
+    said = over_mcp(hint)
+    return "" if _OPERATORS.search(said) or "/v1/" in said else said
 
 
 def report_over_http(report: dict[str, Json]) -> dict[str, Json]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from kb.log import get_logger
@@ -96,7 +97,8 @@ def reply_to(scope: Scope, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return reply(scope, _plain(error.status_code, str(error.detail)), headers=error.headers)
     if isinstance(error, RequestValidationError):
-        return reply(scope, {**_plain(HTTPStatus.UNPROCESSABLE_ENTITY, _summed(error)), "errors": _places(error)})
+        problem = {**_plain(HTTPStatus.UNPROCESSABLE_ENTITY, _summed(error)), "errors": _places(error)}
+        return reply(scope, {**problem, **_advice(scope, error)})
     if isinstance(error, RefusedParameter):
         return _openai(scope, int(error.status), str(error), code=error.code, parameter=error.parameter)
     if isinstance(error, KbError):
@@ -172,6 +174,13 @@ def _plain(status: int, detail: str) -> dict[str, Json]:
 def _places(error: RequestValidationError) -> list[Json]:
     """Return where a body is not valid and why; what was sent is not sent back."""
     return [{"at": _readable(e["loc"]), "why": _clean(str(e["msg"]))} for e in error.errors()]
+
+
+def _advice(scope: Scope, error: RequestValidationError) -> dict[str, Json]:
+    """Return what helps where a whole body was not understood for how it was labelled."""
+    labelled = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+    is_unread = labelled != "application/json" and any(tuple(e["loc"]) == ("body",) for e in error.errors())
+    return {"hint": "send the body as JSON, with `Content-Type: application/json`"} if is_unread else {}
 
 
 def _summed(error: RequestValidationError) -> str:

@@ -89,6 +89,17 @@ Writer = Annotated[Principal, Depends(needs(KeyScope.WRITE))]
 Governor = Annotated[Principal, Depends(needs(KeyScope.GOVERN))]
 
 
+def refuse_spending(caller: Principal) -> None:
+    """Refuse an agent the word that lets a paid search go out: it is a person's.
+
+    Raises:
+        Forbidden: an agent's key would give it.
+    """
+    if caller.holder is Holder.AGENT:
+        why = "an agent's key may not approve a search for a person"
+        raise Forbidden(why, hint='leave `approve` out, or say "ask" and let a person\'s key decide')
+
+
 def actor_of(caller: Principal) -> Actor:
     """Return who stands in the journal: an agent's key acts as an agent, and vouches for nothing."""
     return Actor(name=caller.name, role=Role.AGENT if caller.holder is Holder.AGENT else Role.PERSON)

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from kb import statuses
-from kb.errors import Refused
+from kb.errors import Refused, StalePlan
 from serving.advice import hint_over_http, over_http
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def problem_of(error: KbError, *, instance: str = "") -> dict[str, Json]:
     }
     if error.hint:
         said["hint"] = hint_over_http(error.hint)
+    if isinstance(error, StalePlan) and error.moved:
+        said["moved"] = list(error.moved)
     if instance:
         said["instance"] = instance
     return said

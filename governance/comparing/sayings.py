@@ -128,7 +128,8 @@ class Passed:
         title: of its document or page.
         heading_path: headings above it.
         valid_from: since when it holds, or when it was written: relative dates are resolved against it; 0: unknown.
-        is_counted_whole: headings and the marks of code count among its claims: an agent may write anything there.
+        is_counted_whole: headings, the marks of code and a title in words that the body lacks are claims too: an
+            agent may write anything there.
     """
 
     text: str
@@ -185,7 +186,7 @@ def said_by(passage: Passed) -> Said:
     sayings, others = _sayings(passage)
     return Said(
         sayings=sayings,
-        total=len(sayings) + others,
+        total=len(sayings) + others + _is_claimed_above(passage),
         labels=content_of(f"{passage.title}\n{inner}"),
         around=content_of(f"{headings}\n{passage.text}"),
         periods=tuple(named),
@@ -214,6 +215,11 @@ def _sayings(passage: Passed) -> tuple[tuple[Saying, ...], int]:
         else:
             found.append(_saying(sentence, passage.valid_from))
     return tuple(found), others
+
+
+def _is_claimed_above(passage: Passed) -> bool:
+    """Return whether a title claims what its passage does not say."""
+    return passage.is_counted_whole and not content_of(passage.title) <= content_of(passage.text)
 
 
 def _is_prose(sentence: str) -> bool:

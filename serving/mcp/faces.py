@@ -221,7 +221,7 @@ def _add_words(server: StrictServer, tools: Toolbox, caller: Callable[[Context],
     async def remember(
         text: Annotated[str, Field(min_length=1, max_length=NOTE_CHARACTERS, description="one fact, in full words")],
         ctx: Context,
-        title: Annotated[str, Field(max_length=512)] = "",
+        title: Annotated[str, Field(max_length=512, description="what it is about, in words of the text")] = "",
         derived_from: Annotated[
             list[str] | None, Field(max_length=100, description="ids of memories or answers it was written from")
         ] = None,

@@ -21,6 +21,7 @@ from kb.memories import Note
 from kb.model import MemoryId, Scope, SourceClass
 from kb.objects import memory_object, search_object
 from kb.search import SearchRequest
+from serving.advice import hint_over_mcp, over_mcp
 from serving.mcp.shapes import Answered, FedBack, Found, Remembered, Traced
 from serving.problems import Forbidden
 
@@ -147,7 +148,8 @@ def told() -> Iterator[None]:
     try:
         yield
     except KbError as error:
-        raise ToolError(f"{error}; {error.hint}" if error.hint else str(error)) from error
+        said, hint = over_mcp(str(error)), hint_over_mcp(error.hint)
+        raise ToolError(f"{said}; {hint}" if hint else said) from error
 
 
 @contextmanager
@@ -158,7 +160,7 @@ def told_of_resource() -> Iterator[None]:
     except UnknownMemory as error:
         raise ResourceNotFoundError(str(error)) from error
     except KbError as error:
-        raise ResourceError(str(error)) from error
+        raise ResourceError(over_mcp(str(error))) from error
 
 
 def _answered(said: dict[str, Any]) -> Answered:

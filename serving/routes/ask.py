@@ -17,7 +17,7 @@ from serving.advice import hint_over_http
 from serving.bodies import AskBody, ResumeBody, checked
 from serving.description import ANSWERS, PROBLEMS
 from serving.failures import Turned, problem_in_stream
-from serving.principal import Asker, service_of
+from serving.principal import Asker, refuse_spending, service_of
 from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, told_to_the_end, unless_gone
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ async def resume(body: ResumeBody, request: Request, caller: Asker) -> Response:
     checked(body.thread, body.query, body.answer_id)
     if body.query and body.decision != "edit":
         raise InputError("query belongs to the decision edit")
+    if body.decision in ("approve", "edit"):
+        refuse_spending(caller)
     events = service.runtime.resuming(
         body.thread,
         caller.tenant,
@@ -66,8 +68,11 @@ def question_of(body: AskBody, caller: Principal, service: Service) -> AskReques
 
     Raises:
         InputError: a value is none.
+        Forbidden: an agent would approve a search.
     """
     checked(body.question, body.thread, *body.sources, *body.documents)
+    if body.approve == "always":
+        refuse_spending(caller)
     return AskRequest(
         question=body.question,
         tenant=caller.tenant,

@@ -26,7 +26,7 @@ from serving.completions import (
 )
 from serving.description import CHATS, MODELS
 from serving.failures import RefusedParameter
-from serving.principal import Asker, service_of
+from serving.principal import Asker, refuse_spending, service_of
 from serving.routes.ask import ended, is_kept, stream_problem
 from serving.streams import KEEP_ALIVE, EventStream, event_bytes, timed, told_to_the_end, unless_gone
 
@@ -84,6 +84,8 @@ def _question(body: ChatBody, caller: Principal, service: Service) -> AskRequest
     options = body.kb or Options()
     thread = body.kb_thread or options.thread or (f"chat:{caller.key_id}:{body.user}" if body.user else "")
     question = question_in(body.messages)
+    if options.approve == "always":
+        refuse_spending(caller)
     checked(question, thread, *options.sources, *options.documents)
     asked = AskRequest(
         question=question,

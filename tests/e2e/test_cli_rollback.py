@@ -45,7 +45,11 @@ def test_a_rollback_is_looked_at_refused_done_and_undone(kb: Shell, poisoned: di
     assert found(kb, POISON)
     plan = kb.json(*named, "--plan")
     assert (plan["plan"], plan["sweep_id"]) == (True, None)
-    assert plan["counts"] == {"quarantine": 3, "revive": 1, "put_back": 1}  # passage, key, note; its elder; the document
+    assert plan["counts"] == {
+        "quarantine": 3,
+        "revive": 1,
+        "put_back": 1,
+    }  # passage, key, note; its elder; the document
     assert [a["answer_id"] for a in plan["answers"]] == [poisoned["answer"]["answer_id"]]
     assert plan["answers"][0]["question"] == QUESTION
     assert plan["radius"]["note"] == 1

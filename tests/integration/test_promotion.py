@@ -227,3 +227,17 @@ def test_an_agent_smuggles_nothing_in_beside_what_is_true(store: Memories, besid
     keep(store, note, FIRST, SECOND)
     promote(store)
     assert (now_of(store, note)[0].standing, events_of(store, note)) == (Standing.QUARANTINED, [])
+
+
+@pytest.mark.parametrize(
+    ("title", "standing"),
+    [(FARE, Standing.QUARANTINED), ("A bridge carries tons", Standing.ACTIVE), ("", Standing.ACTIVE)],
+)
+def test_an_agents_title_claims_nothing_that_its_note_does_not_say(
+    store: Memories, title: str, standing: Standing
+) -> None:
+    note = said("w", FORTY, by=SourceClass.AGENT)
+    note = replace(note, passage=replace(note.passage, title=title))
+    keep(store, note, FIRST, SECOND)
+    promote(store)
+    assert now_of(store, note)[0].standing is standing

@@ -27,6 +27,7 @@ ENDPOINTS = [
     ("GET", "/v1/models", None, {KeyScope.QUERY}),
     ("GET", "/v1/models/kb", None, {KeyScope.QUERY}),
 ]
+FORM = "application/x-www-form-urlencoded"  # what curl says unless it is told
 DONE = {"/v1/ask/resume": 422}  # nothing is kept in these tests: understood, and told so
 
 
@@ -120,6 +121,17 @@ def test_every_reply_protects_its_reader_and_names_its_request(store, tmp_path):
             reply = await client.get("/nowhere", headers={b"X-Request-ID": strange.encode()})
             assert re.fullmatch("[0-9a-f]{32}", reply.headers["X-Request-ID"])
             assert reply.json()["instance"] == f"urn:kb:request:{reply.headers['X-Request-ID']}"
+
+    on_server(store, tmp_path, story)
+
+
+def test_a_body_that_does_not_say_it_is_json_is_told_so(store, tmp_path):
+    async def story(served) -> None:
+        client = served.client(served.key())
+        as_curl = await client.post("/v1/ask", content=b'{"question": "q"}', headers={"Content-Type": FORM})
+        assert as_curl.status_code == 422
+        assert "Content-Type: application/json" in as_curl.json()["hint"]
+        assert "hint" not in (await client.post("/v1/ask", json=[])).json()
 
     on_server(store, tmp_path, story)
 

@@ -206,7 +206,8 @@ def test_a_plan_is_applied_exactly_or_refused(store, tmp_path):
         assert (await client.post("/v1/governance/apply", json={"plan": tampered})).status_code == 422
         done = ok(await client.post("/v1/governance/apply", json={"plan": plan}))
         assert done["status"] == "done"
-        assert (await client.post("/v1/governance/apply", json={"plan": plan})).status_code == 409
+        stale = await client.post("/v1/governance/apply", json={"plan": plan})
+        assert (stale.status_code, bool(stale.json()["moved"])) == (409, True)
 
     on_server(store, tmp_path, story)
 

@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from kb.keys import Holder
 from serving.streams import timed
 from tests.durable import until
 from tests.fakes.generator import FakeGenerator
@@ -179,6 +180,33 @@ def test_what_waits_for_a_person_is_accepted_and_decided_on_later(store, tmp_pat
         asked = (await client.post("/v1/chat/completions", json={**chat, "kb": {"approve": "ask"}})).json()
         assert asked["kb"]["outcome"] == "waiting"
         assert "waits for a person" in asked["choices"][0]["message"]["content"]
+
+    on_server(store, tmp_path, story, ask={"checkpointer": "sqlite"}, **parts)
+
+
+def test_an_agent_approves_no_search_for_a_person(store, tmp_path):
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    from tests.durable import COLOUR, FOUND
+
+    with_bridge(store)
+    search = FakeSearch([FOUND], is_paid=True)
+    parts = {"search": search, "checkpointer": InMemorySaver(), "is_lasting": True}
+
+    async def story(served) -> None:
+        agent = served.client(served.key(holder=Holder.AGENT))
+        chat = {"model": "kb", "messages": [{"role": "user", "content": COLOUR}], "kb": {"approve": "always"}}
+        given = {"question": COLOUR, "thread": "t"}
+        assert (await agent.post("/v1/ask", json={**given, "approve": "always"})).status_code == 403
+        assert (await agent.post("/v1/chat/completions", json=chat)).status_code == 403
+        waiting = await agent.post("/v1/ask", json={**given, "approve": "ask"})
+        assert waiting.status_code == 202
+        named = {"thread": "t", "answer_id": waiting.json()["answer_id"]}
+        for decision in ({"decision": "approve"}, {"decision": "edit", "query": "colours"}):
+            assert (await agent.post("/v1/ask/resume", json={**named, **decision})).status_code == 403
+        assert search.queries == []
+        declined = await agent.post("/v1/ask/resume", json={**named, "decision": "decline"})
+        assert (declined.status_code, search.queries) == (200, [])
 
     on_server(store, tmp_path, story, ask={"checkpointer": "sqlite"}, **parts)
 

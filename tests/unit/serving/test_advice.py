@@ -12,7 +12,7 @@ import pytest
 from governance.decisions import Decision
 from kb import errors
 from kb.settings import Settings
-from serving.advice import _SAID, OPERATOR, hint_over_http, over_http, report_over_http
+from serving.advice import _SAID, _TOOLS, OPERATOR, hint_over_http, hint_over_mcp, over_http, report_over_http
 from serving.app import create_app
 from serving.problems import problem_of
 from serving.routes.governance import ApplyBody, RollbackBody, UndoBody
@@ -87,7 +87,7 @@ def test_no_message_of_the_code_does_so_either():
 def test_every_endpoint_that_a_hint_names_is_one():
     described = create_app(Settings(serve={"mcp": False, "console": False})).openapi()["paths"]  # type: ignore[arg-type]
     decisions = [path.replace("{decision}", d) for path in described for d in Decision if "{decision}" in path]
-    paths = {**described, **dict.fromkeys(decisions, {"post": {}})}
+    paths = {**described, **{path: {"post": {}} for path in decisions}}
     known = {(method.upper(), re.sub(r"{\w+}", "{}", path)) for path, item in paths.items() for method in item}
     named = {
         (method, re.sub(r"/(?:\\1|ID)(?=/|$)", "/{}", path))
@@ -123,6 +123,16 @@ def test_what_only_the_operator_can_do_is_said_to_be_so_and_what_is_left_to_the_
     assert hint_over_http("raise ingest.max_bytes in kb.toml, or split the file") == "split the file"
     assert hint_over_http("split it, or raise `ingest.parse_seconds`") == "split it"
     assert hint_over_http(errors.Locked.hint) == errors.Locked.hint
+
+
+def test_over_mcp_a_hint_names_a_tool_or_is_left_out():
+    said = [hint_over_mcp(hint) for file in files() for hint in hints_in(file)]
+    assert [hint for hint in said if COMMAND_LINE.search(hint) or "/v1/" in hint] == []
+    assert "`kb_query`" in hint_over_mcp(errors.UnknownAnswer.hint)
+    assert hint_over_mcp(errors.Locked.hint) == errors.Locked.hint
+    assert hint_over_mcp(errors.EmbedderChanged.hint) == ""
+    tools = {name for _, said in _TOOLS for name in re.findall(r"kb_\w+", said)}
+    assert tools <= {"kb_query", "kb_search", "kb_trace"}
 
 
 def test_a_report_is_told_likewise_and_its_sources_keep_their_names():

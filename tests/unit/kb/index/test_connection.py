@@ -62,7 +62,9 @@ def test_every_error_of_the_vendor_becomes_ours(error: type[Exception]) -> None:
     assert issubclass(error, failures())
     ours = translated(error(message="what went wrong"), "somewhere")  # type: ignore[call-arg] # theirs take it
     assert isinstance(ours, KbError)
-    assert ("what went wrong" in str(ours)) is not isinstance(ours, ConfigError)  # of an address it would be the password
+    assert ("what went wrong" in str(ours)) is not isinstance(
+        ours, ConfigError
+    )  # of an address it would be the password
 
 
 @pytest.mark.parametrize("status", list(grpc.StatusCode), ids=lambda s: s.name)
