@@ -80,8 +80,8 @@ def distinct(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
 
 
 def flagged(attributes: Mapping[str, str], *foreign: str) -> dict[str, str]:
-    """Return the attributes of a quotation, with a mark where foreign text reads like orders to a model."""
-    marks = {"flagged": FLAG} if any(instruction_like(text) for text in foreign) else {}
+    """Return the attributes of a quotation, with a mark where they or foreign text read like orders to a model."""
+    marks = {"flagged": FLAG} if any(map(instruction_like, (*attributes.values(), *foreign))) else {}
     return {**marks, **attributes}
 
 
@@ -96,7 +96,7 @@ def _passage(excerpt: Excerpt) -> str:
         "verified": "yes" if e.verified else "no",
         "confidence": f"{e.confidence:.2f}",
     }
-    return quoted("source", flagged(attributes, text, e.title), text)
+    return quoted("source", flagged(attributes, text), text)
 
 
 def _stopped(context: Context) -> list[str]:

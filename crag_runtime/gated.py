@@ -137,7 +137,7 @@ def _evidence(call: GatedCall, now: Instant) -> list[Evidence]:
 
 def _quoted(tool: str, part: Evidence) -> str:
     attributes = {"tool": tool, "url": "" if part.url.startswith("tool:") else part.url, "title": part.title}
-    return quoted("tool_result", flagged({**attributes, "verified": "no"}, part.text, part.title), part.text)
+    return quoted("tool_result", flagged({**attributes, "verified": "no"}, part.text), part.text)
 
 
 def _texts(content: Content) -> Iterator[str]:

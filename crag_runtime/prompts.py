@@ -99,14 +99,15 @@ def _evidence(own: list[Excerpt], number: int) -> str:
     strips = dict.fromkeys(strip for excerpt in own for strip in excerpt.strips)
     text = "\n".join(strips)
     headings = " > ".join(evidence.heading_path)
-    is_flagged = instruction_like(f"{evidence.title}\n{headings}\n{text}")
+    source = evidence.url or evidence.source
+    is_flagged = instruction_like(f"{evidence.title}\n{headings}\n{source}\n{text}")
     attributes = {
         "number": str(number),
         "origin": evidence.origin.value,
         "title": evidence.title,
         "section": headings,
         "date": "" if evidence.dated is None else day_of(evidence.dated).isoformat(),
-        "source": evidence.url or evidence.source,
+        "source": source,
         "verified": "yes" if evidence.verified else "no",
         "flagged": "instruction-like" if is_flagged else "",
     }

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 
 _ANGLE = "<＜﹤"  # what reads as "<": the full-width and small forms too
 _SLASH = "/／∕⁄\\\\"  # likewise for "/"; a model takes "<\passage>" for an end as well
-_HIDDEN = "\\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
+_UNSEEN = (  # what no reader sees, and a model may read over
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+)
+_HIDDEN = f"\\s{_UNSEEN}"
+_INVISIBLE = re.compile(f"[{_UNSEEN}]")
+_TAG_LETTERS = {0xE0000 + code: code for code in range(0x20, 0x7F)}  # ASCII that models read and people do not see
+_TEMPLATE = r"(?:start_of_turn|end_of_turn|start_of_image|bos|eos|s|<\s*/?\s*sys)\s*>"  # control tokens without a bar
+_BRACKETED = re.compile(
+    r"\[(?=\s*/?\s*(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*\])", re.IGNORECASE
 )
 _QUOTATION = " \t\r\n\"'`“”‘’「」『』«»"
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -34,13 +41,14 @@ def quoted(tag: str, attributes: Mapping[str, str], text: str) -> str:
         attributes: names are ours; values may be foreign and become one line each. Empty values are left out.
         text: foreign.
     """
-    pairs = "".join(f' {name}="{_one_line(value)}"' for name, value in attributes.items() if value.strip())
-    return f"<{tag}{pairs}>\n{_marks(tag).sub('&lt;', text)}\n</{tag}>"
+    values = {name: _harmless(tag, _one_line(value)) for name, value in attributes.items() if value.strip()}
+    pairs = "".join(f' {name}="{value}"' for name, value in values.items())
+    return f"<{tag}{pairs}>\n{_harmless(tag, text)}\n</{tag}>"
 
 
 def unquoted(text: str) -> str:
     """Return a piece copied from a block as it stands in the original."""
-    return text.replace("&lt;", "<")
+    return text.replace("&lt;", "<").replace("&#91;", "[")
 
 
 def instruction_like(text: str) -> bool:
@@ -48,8 +56,14 @@ def instruction_like(text: str) -> bool:
 
     It flags, never decides: a document about such attacks is flagged too.
     """
-    plain = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
-    return any(pattern.search(plain) for pattern in _ORDERS)
+    plain = unicodedata.normalize("NFKC", text)
+    unseen = plain.translate(_TAG_LETTERS)
+    texts = {_INVISIBLE.sub("", plain).casefold(), _INVISIBLE.sub("", unseen).casefold()}
+    return any(pattern.search(each) for each in texts for pattern in _ORDERS)
+
+
+def _harmless(tag: str, text: str) -> str:
+    return _BRACKETED.sub("&#91;", _marks(tag).sub("&lt;", text))
 
 
 def _one_line(value: str) -> str:
@@ -60,7 +74,7 @@ def _one_line(value: str) -> str:
 def _marks(tag: str) -> re.Pattern[str]:
     """Match the first character of what could end the block, open another, or speak to the chat template."""
     name = f"[{_HIDDEN}]*".join(re.escape(letter) for letter in tag)
-    after = rf"[{_HIDDEN}]*(?:[{_SLASH}]|[|｜]|{name}(?![\w-]))"
+    after = rf"[{_HIDDEN}]*(?:[{_SLASH}]|[|｜]|{name}(?![\w-])|{_TEMPLATE})"
     return re.compile(rf"[{_ANGLE}](?={after})", re.IGNORECASE)
 
 

@@ -10,6 +10,7 @@ from crag_runtime.evidence import Draft, Outcome, Usage, Verdict
 from crag_runtime.state import plan_of
 from kb.errors import InputError
 from kb.history import AnswerId
+from kb.ledger.checks import checked_name
 from kb.model import FOREVER, Scope
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class AskRequest:
             raise InputError("the instant asked for is out of range")
         if self.approve not in ("", "ask", "always", "never"):
             raise InputError(f"approve is {self.approve!r}; it must be ask, always or never")
+        whose = self.scope  # an answer is kept under these names: now is the time to say that they cannot stand there
+        for name, value in (("agent", whose.agent), ("user", whose.user), ("conversation", whose.conversation)):
+            checked_name(value, name)
+        checked_name(self.thread, "thread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

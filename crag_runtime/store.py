@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crag_runtime.evidence import Evidence, Origin, Turn
 from crag_runtime.freshness import best_of_each, freshness
-from crag_runtime.recording.findings import as_evidence
+from crag_runtime.recording.findings import as_evidence, kept_text
 from crag_runtime.recording.keys import leads
 from crag_runtime.vectors import QuestionVectors
 from kb.dates.periods import periods_in
@@ -136,7 +136,7 @@ class Store:
         """Return the evidence behind ids that may speak at this instant; whatever may not any more is absent.
 
         Between retrieval and an answer a memory may fade, be rejected or be superseded, above all while a question
-        waits for a person. So every look at evidence asks again what retrieval had asked.
+        waits for a person. So every look at evidence asks again what retrieval, or the search, had asked.
 
         Args:
             candidates: rank score by memory or finding id.
@@ -146,7 +146,10 @@ class Store:
         at = self._at(lookup)
         memories, vectors = self._loaded(candidates, findings)
         may = {id_: m for id_, m in memories.items() if self._may_use(m, lookup, at)}
-        return self._as_evidence(may, vectors, candidates, findings, at)
+        told = {id_: kept_text(f) for id_, f in findings.items() if id_ in candidates}
+        refused = self.screened(told, lookup, told).refused if told else frozenset()
+        left = {id_: f for id_, f in findings.items() if id_ not in refused}
+        return self._as_evidence(may, vectors, candidates, left, at)
 
     def evidence(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crag_runtime.codec import restored
@@ -11,7 +12,10 @@ from crag_runtime.sight import lookup_of
 from crag_runtime.state import findings_of, plan_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from crag_runtime.deps import Deps
+    from crag_runtime.evidence import Side
     from crag_runtime.state import RunState
 
 
@@ -45,8 +49,28 @@ def read_task(state: RunState, deps: Deps) -> Task:
         plan=plan,
         excerpts=excerpts,
         missing=tuple(plan.sub_questions[sub] for sub in state["missing"]),
-        conflicts=tuple(restored(Conflict, c) for c in state["conflicts"]),
+        conflicts=standing([restored(Conflict, c) for c in state["conflicts"]], excerpts),
         today=state["asked_at"],
         is_uncertain=is_uncertain(state),
         complaint=state["complaint"],
     )
+
+
+def standing(conflicts: Sequence[Conflict], excerpts: Sequence[Excerpt]) -> tuple[Conflict, ...]:
+    """Return what of the conflicts may still be shown: sides that evidence stands for, in words that it has. Pure.
+
+    A conflict was found when evidence was refined; whatever went since then takes its words with it.
+    """
+    found = (replace(c, sides=tuple(_standing(c.sides, excerpts))) for c in conflicts)
+    return tuple(c for c in found if len(c.sides) > 1)
+
+
+def _standing(sides: Sequence[Side], excerpts: Sequence[Excerpt]) -> Iterator[Side]:
+    for side in sides:
+        own = [e for e in excerpts if e.evidence.id in side.ids]
+        ids = tuple(id_ for id_ in side.ids if any(e.evidence.id == id_ for e in own))
+        if ids == side.ids or any(side.quote in e.evidence.text for e in own):
+            yield replace(side, ids=ids)
+        elif own:  # who was quoted is gone
+            e = own[0].evidence
+            yield replace(side, ids=ids, quote="\n".join(own[0].strips), source=e.url or e.source, dated=None)

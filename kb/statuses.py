@@ -1,4 +1,4 @@
-"""The HTTP status that an error answers with, on every face that speaks HTTP: like its exit code, for who can act.
+"""The HTTP status and the words that an error answers with, on every face that speaks HTTP: for who can act.
 
 404 there is no such thing · 422 the request · 409 a guard said no, or another run holds the lock · 503 an outside
 service · 500 the operator: a setting, a defect. A face has statuses of its own for who calls (401, 403).
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from kb.errors import (
     DependencyError,
+    EmbedderUnavailable,
+    IndexUnavailable,
     InputError,
     KbError,
+    LedgerUnavailable,
     Locked,
     Refused,
     UnknownAnswer,
@@ -33,6 +36,12 @@ _STATUS: tuple[tuple[type[KbError], HTTPStatus], ...] = (  # first match wins: n
     (DependencyError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
+_AWAY: tuple[tuple[type[KbError], str], ...] = (
+    (LedgerUnavailable, "the ledger is away, or another writer holds it"),
+    (IndexUnavailable, "the index is away"),
+    (EmbedderUnavailable, "the embedder is away"),
+)
+
 
 def status_of(error: KbError, own: Iterable[tuple[type[KbError], HTTPStatus]] = ()) -> HTTPStatus:
     """Return the status that an error answers with.
@@ -42,3 +51,8 @@ def status_of(error: KbError, own: Iterable[tuple[type[KbError], HTTPStatus]] = 
         own: statuses of the face's own errors, which come first.
     """
     return next((s for kind, s in (*own, *_STATUS) if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def words_of(error: KbError) -> str:
+    """Return what a caller is told of an error: never where a part of the server is, for anybody may be calling."""
+    return next((said for kind, said in _AWAY if isinstance(error, kind)), str(error))

@@ -11,7 +11,7 @@ from kb.errors import InputError
 from kb.keys import Holder, Principal
 from kb.model import Scope
 
-MAX_NAME = 512  # characters of a thread, a user, an agent or a conversation
+MAX_NAME = 256  # bytes, and so characters, of a thread, a user, an agent or a conversation: what the ledger holds
 MAX_SOURCE = 4096
 MAX_LISTED = 1000
 

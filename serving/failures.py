@@ -125,6 +125,7 @@ def problem_in_stream(scope: Scope, error: Exception) -> dict[str, Json]:
 
     if isinstance(error, KbError) and not _is_unforeseen(error):
         said = problem_of(error)
+        tell_of_what_is_away(scope["path"], error)
     elif isinstance(error, Turned):
         said = _turned(error)
     else:
@@ -152,9 +153,16 @@ def _typed(scope: Scope, error: KbError) -> Response:
     problem = problem_of(error)
     headers = None
     if problem["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
+        tell_of_what_is_away(scope["path"], error)
         wait = getattr(error, "retry_after", None) or RETRY_SECONDS
         headers = {"Retry-After": str(max(1, round(wait)))}
     return reply(scope, problem, headers=headers)
+
+
+def tell_of_what_is_away(path: str, error: KbError) -> None:
+    """Leave in the log what the caller is not told: which part of the server it is, and where."""
+    if problem_of(error)["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
+        get_logger().warning("part_away", path=path, kind=type(error).__name__, problem=str(error))
 
 
 def _is_unforeseen(error: KbError) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from starlette.datastructures import Headers
-
 from kb.telemetry import Metric, count
 from serving.failures import Turned
-from serving.principal import caller_of
+from serving.principal import authorization_in, caller_of
 from serving.problems import Unauthorised
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class Metered:
 
 async def _caller(scope: Scope) -> Principal:
     service: Service = scope["app"].state.service
-    return await caller_of(service, Headers(scope=scope).get("authorization", ""))
+    return await caller_of(service, authorization_in(scope))
 
 
 def _address(scope: Scope) -> str:

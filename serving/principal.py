@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
 
 from governance.actor import Actor, Role
+from kb.errors import LedgerUnavailable
 from kb.keys import Holder, KeyScope, Principal, opens, parts_of, principal_of
 from serving.problems import Forbidden, Unauthorised
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from starlette.types import Scope
 
     from kb.memories import Memories
     from serving.service import Service
@@ -38,9 +43,22 @@ def known(memories: Memories, text: str) -> Principal | None:
     if key is None or not opens(key, secret, now):
         return None
     if key.used_at is None or now - key.used_at >= 60_000:  # noqa: PLR2004 - a minute
-        with memories.ledger.write() as tx:
+        # Who calls is not kept waiting for a writer, nor refused, so that it may be told when they called.
+        with suppress(LedgerUnavailable), memories.ledger.write(is_waiting=False) as tx:
             tx.keys.used(key_id, now)
     return principal_of(key)
+
+
+def authorization_in(scope: Scope) -> str:
+    """Return what the one Authorization header says; where there are several, nobody can tell whose request it is.
+
+    Raises:
+        Unauthorised: there are several: what stands before could have believed another than what is behind it.
+    """
+    found = Headers(scope=scope).getlist("authorization")
+    if len(found) > 1:
+        raise Unauthorised("this needs one key, not several", hint="send one Authorization header")
+    return found[0] if found else ""
 
 
 async def principal(request: Request) -> Principal:
@@ -51,7 +69,7 @@ async def principal(request: Request) -> Principal:
     """
     kept: Principal | None = getattr(request.state, "principal", None)
     if kept is None:  # else found before, where its rate was looked at
-        kept = await caller_of(service_of(request), request.headers.get("authorization", ""))
+        kept = await caller_of(service_of(request), authorization_in(request.scope))
         request.state.principal = kept
     return kept
 

@@ -45,7 +45,7 @@ def problem_of(error: KbError, *, instance: str = "") -> dict[str, Json]:
         "type": f"urn:kb:{type(error).__name__}",
         "title": status.phrase,
         "status": int(status),
-        "detail": over_http(str(error)),
+        "detail": over_http(statuses.words_of(error)),
     }
     if error.hint:
         said["hint"] = hint_over_http(error.hint)

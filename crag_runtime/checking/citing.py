@@ -220,7 +220,8 @@ def pieces(text: str) -> list[Piece]:
                 found.append(Piece(text="\n".join(block), numbers=_before(found), part=Part.BLOCK))
                 fence, block = "", []
         elif ticks:
-            fence = ticks
+            fence, named = ticks, line.strip().strip("`").strip()
+            block = [named] if len(named.split()) > 1 else []  # one word names a language; more would say something
         elif line.strip():
             following = lines[ordinal + 1] if ordinal + 1 < len(lines) else ""
             found += _of_line(line, [(a - position, b - position, n) for a, b, n in spans], following)

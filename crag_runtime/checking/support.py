@@ -38,6 +38,17 @@ however moreover furthermore also respectively specifically namely approximately
 before after since until during per within up down price prices
 答案 根据 依据 资料 文档 来源 显示 提到 指出 表示 因此 所以 目前 分别 具体 总共 共计 大约 约 即 则 为 称
 表明 说明 如下 回答 价格 费用 价钱"""
+_LEAD_WORDS = """aspect breakdown category column comparison date description detail difference example feature finding
+following here item key kind label list main metric name note overview part point question reason row setting step
+subject summary table topic type value version sorry unable provided available information known apply
+以下 下列 各 各个 总结 概述 区别 差异 对比 比较 情况 列表 要点 原因
+步骤 详情 信息 方面 项目 名称 类型 内容 数值 日期 抱歉"""
+_ACTIVE = re.compile(r"(?<!\\)(?:!\[|<!--|<(?:script|style|iframe)\b|<[a-z][\w-]*[\s/][^<>\n]*=)", re.IGNORECASE)
+_CODE_SPAN = re.compile(r"(`+)[^`\n]+\1")
+_ADDRESS = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.|\b(?:mailto|data|javascript):|(?<=\]\())[^\s<>()\"'`”’」»\]|]+",
+    re.IGNORECASE,
+)
 _QUOTES = re.compile(r"“([^”\n]+)”|「([^」\n]+)」|«([^»\n]+)»|\"([^\"\n]{12,})\"")
 _ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WIDE_BLANK = re.compile(rf"(?<=[{_ASIAN}\u3000-\u303f]) | (?=[{_ASIAN}])")  # a line's end is no blank in Chinese
@@ -84,12 +95,33 @@ def lacking(sentence: str, grounds: Grounds) -> str:
     own = _without_quotes(sentence)
     found = figures(own)
     return (
-        _lacking_figure(found, grounds)
+        _lacking_address(sentence, grounds)
+        or _lacking_figure(found, grounds)
         or _lacking_quarter(own, grounds)
         or _lacking_name(found.rest, grounds)
         or _lacking_words(found.rest, grounds, has_figures=_has_figures(found))
         or _contrary(own, grounds)
     )
+
+
+def adding(text: str, grounds: Grounds, *, words: int = 0) -> str:
+    """Return what a text that cites nothing says of its own: an address, a figure or words; "" when nothing.
+
+    Words that lead in to what follows, as a table's header or "Here is a summary:", are nobody's own.
+
+    Args:
+        text: that claims nothing, if it is what it looks like.
+        grounds: all that was given, the question included.
+        words: so many of its own are let pass.
+    """
+    own = _MARKUP.sub("", text).strip()
+    found = figures(own)
+    wrong = _lacking_address(text, grounds) or _lacking_figure(found, grounds) or _lacking_quarter(own, grounds)
+    if wrong or _is_foreign(script_of(found.rest), grounds.script):
+        return wrong or _lacking_name(found.rest, grounds)
+    said = (term for term in content(found.rest) if len(term) > 1 or term.isascii())
+    absent = [term for term in said if term not in _leading() and not _has_term(term, grounds)]
+    return f"nothing given speaks of {', '.join(absent[:4])}" if len(absent) > words else ""
 
 
 def content(text: str) -> list[str]:
@@ -157,6 +189,11 @@ def _framing() -> frozenset[str]:
     return stop_terms() | frozenset(words)
 
 
+@cache
+def _leading() -> frozenset[str]:
+    return frozenset(term for word in _LEAD_WORDS.split() for term in (word, *query_terms(word).split()))
+
+
 def _plain(text: str) -> str:
     folded = unicodedata.normalize("NFKC", _MARKUP.sub("", unquoted(text))).casefold()
     for curly, straight in (("“", '"'), ("”", '"'), ("‘", "'"), ("’", "'"), ("–", "-"), ("—", "-")):
@@ -170,6 +207,17 @@ def _without_quotes(sentence: str) -> str:
 
 def _quarters(text: str) -> Iterator[int]:
     yield from (n for n, pattern in enumerate(_QUARTERS, start=1) if pattern.search(text))
+
+
+def _lacking_address(sentence: str, grounds: Grounds) -> str:
+    """Say so when a sentence has what a reader's program acts on: an image, a tag, an address its source has not.
+
+    An address that a text had a model make up carries away what stands in it, once somebody's program loads it.
+    """
+    if _ACTIVE.search(_CODE_SPAN.sub(" ", sentence)):
+        return "an image or a tag is no part of an answer"
+    addresses = (found.rstrip(".,;:!?*_。，；：！？") for found in _ADDRESS.findall(sentence))
+    return next((f"the address {a} is not in it" for a in addresses if _plain(a) not in grounds.plain), "")
 
 
 def _lacking_figure(found: Figures, grounds: Grounds) -> str:

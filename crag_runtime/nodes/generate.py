@@ -24,7 +24,7 @@ async def generate(state: RunState, runtime: Runtime[Deps]) -> Update:
     deps, write = runtime.context, runtime.stream_writer
     task = await task_of(state, deps)
     if not task.excerpts:  # everything went away since it was refined
-        return {"draft": {}, "complaint": "", "attempts": state["attempts"] + 1, "excerpts": []}
+        return {"draft": {}, "complaint": "", "attempts": state["attempts"] + 1, "excerpts": [], "conflicts": []}
     draft, wasted, problem = await _draft(task, state, deps, write)
     degraded = [f"generate: {problem}"] if problem else []
     return {

@@ -9,7 +9,9 @@ from crag_runtime.language import is_chinese
 from crag_runtime.planning.question_parts import MAX_PARTS
 from crag_runtime.planning.rewrite import adds, keeps, one_line
 from kb.dates.periods import time_intent
+from kb.terms import query_terms, terms
 from kb.words.entities import entities, same
+from kb.words.strips import stop_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +43,8 @@ def checked(proposal: Proposal, question: str, turns: Sequence[Turn], ruled: Pla
     whole = one_line(proposal.question) or ruled.question
     parts = _parts(proposal, ruled)
     refusal = _whole_refused(whole, question, turns, ruled, today) or _parts_refused(parts, whole, today)
+    if not refusal and (words := _leaked(" ".join(parts), f"{question} {whole}", turns)):
+        refusal = f"took over {words}"
     if refusal:
         return ruled, refusal
     carried = _carried(whole, question) or (ruled.carried if whole != one_line(question) else "")
@@ -70,6 +74,8 @@ def _whole_refused(whole: str, question: str, turns: Sequence[Turn], ruled: Plan
     source = question if is_alone or not turns else " ".join((question, *(f"{t.question} {t.answer}" for t in turns)))
     if new := _new_names(whole, f"{source} {ruled.question}"):
         return f"took over {new}" if turns else f"made up {new}"
+    if words := _leaked(whole, f"{question} {ruled.question}", turns) if is_alone else "":
+        return f"took over {words}"
     made_up = adds(f"{source} {ruled.question}", whole, today=today)
     return f"made up {made_up}" if made_up else ""
 
@@ -87,6 +93,13 @@ def _parts_refused(parts: Sequence[str], whole: str, today: Instant) -> str:
         if new := _new_names(part, whole) or adds(whole, part, today=today):
             return f"made up {new}"
     return ""
+
+
+def _leaked(text: str, question: str, turns: Sequence[Turn]) -> str:
+    """Return words that a text has of an earlier answer, and not of this question: a search would tell them."""
+    answered = {term for turn in turns for term in terms(turn.answer).split()}
+    own = {*terms(question).split(), *stop_terms()}
+    return ", ".join(term for term in query_terms(text).split() if term in answered - own)
 
 
 def _new_names(text: str, source: str) -> str:

@@ -28,6 +28,9 @@ ANY_YEAR = 2000
 MAX_ADDED = 3  # synonyms added to one query
 MAX_QUERY = 400  # characters of a model's query
 
+_ADDRESS = re.compile(
+    r"[a-z][a-z0-9+.-]{1,20}://\S+|\bwww\.\S+|\b(?:site|inurl|link|url|domain):\S+", re.IGNORECASE
+)  # steers a search
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\s,，。；;：:？?！!（）()“”\"「」《》、]+")
 _FOCUS = (
@@ -90,9 +93,10 @@ def keeps(original: str, rewrite: str, *, today: Instant) -> str:
 
 
 def adds(original: str, rewrite: str, *, today: Instant) -> str:
-    """Return the numbers and periods that a rewrite made up; "" when none."""
+    """Return the numbers, periods and addresses that a rewrite made up; "" when none."""
     named = {(period.start, period.end) for period in periods_in(original, today)}
     added = [period.label for period in periods_in(rewrite, today) if (period.start, period.end) not in named]
+    added += [found for found in _ADDRESS.findall(rewrite) if found.casefold() not in original.casefold()]
     added += sorted(numerals(rewrite, today) - numerals(original, today))
     return ", ".join(dict.fromkeys(added))
 

@@ -17,7 +17,7 @@ from governance.console.showing import HERE, page
 from governance.console.visitor import LoginNeeded, NotAllowed, seen
 from kb.errors import KbError
 from kb.log import get_logger
-from kb.statuses import status_of
+from kb.statuses import status_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,8 +110,9 @@ async def _told(request: Request, error: Exception) -> Response:
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:  # a defect or a wrong setting: the operator's to read
         get_logger().error("request_failed", path=request.url.path, exc_info=error)
         return await _said(request, status, own=UNFORESEEN)
-    told = await _said(request, status, said=str(error), hint=error.hint, moved=getattr(error, "moved", ()))
+    told = await _said(request, status, said=words_of(error), hint=error.hint, moved=getattr(error, "moved", ()))
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        get_logger().warning("part_away", path=request.url.path, kind=type(error).__name__, problem=str(error))
         told.headers["Retry-After"] = str(max(1, round(getattr(error, "retry_after", None) or RETRY_SECONDS)))
     return told
 

@@ -23,7 +23,7 @@ from serving.failures import ClientGone
 from serving.mcp.shapes import Answered, FedBack, Found, Remembered, Traced  # noqa: TC001 - likewise
 from serving.mcp.strict import StrictServer
 from serving.mcp.tools import MAX_HITS, Id, Question, Thread, Toolbox, Whose, told, told_of_resource
-from serving.principal import caller_of
+from serving.principal import authorization_in, caller_of
 from serving.problems import MEDIA_TYPE, Unauthorised, problem_of
 from serving.service import Service
 from serving.streams import unless_gone
@@ -94,9 +94,8 @@ class _Keyed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            scope[CALLER] = await caller_of(self._service(), headers.get("authorization", ""))
+            scope[CALLER] = await caller_of(self._service(), authorization_in(scope))
         except Unauthorised as error:
             await _refusal(error, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
             return

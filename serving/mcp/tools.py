@@ -21,7 +21,9 @@ from kb.memories import Note
 from kb.model import MemoryId, Scope, SourceClass
 from kb.objects import memory_object, search_object
 from kb.search import SearchRequest
+from kb.statuses import words_of
 from serving.advice import hint_over_mcp, over_mcp
+from serving.failures import tell_of_what_is_away
 from serving.mcp.shapes import Answered, FedBack, Found, Remembered, Traced
 from serving.problems import Forbidden
 
@@ -148,7 +150,8 @@ def told() -> Iterator[None]:
     try:
         yield
     except KbError as error:
-        said, hint = over_mcp(str(error)), hint_over_mcp(error.hint)
+        tell_of_what_is_away("/mcp/", error)
+        said, hint = over_mcp(words_of(error)), hint_over_mcp(error.hint)
         raise ToolError(f"{said}; {hint}" if hint else said) from error
 
 
@@ -160,7 +163,8 @@ def told_of_resource() -> Iterator[None]:
     except UnknownMemory as error:
         raise ResourceNotFoundError(str(error)) from error
     except KbError as error:
-        raise ResourceError(over_mcp(str(error))) from error
+        tell_of_what_is_away("/mcp/", error)
+        raise ResourceError(over_mcp(words_of(error))) from error
 
 
 def _answered(said: dict[str, Any]) -> Answered:

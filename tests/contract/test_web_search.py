@@ -137,6 +137,16 @@ def test_no_secret_and_no_query_stands_in_an_error(served):
         assert not re.search(rf"{KEY}|private", f"{caught.value} {caught.value.hint}")
 
 
+@pytest.mark.parametrize("place", ["http://127.0.0.1:9/latest", "http://169.254.169.254/latest", "file:///etc/passwd"])
+def test_a_redirect_is_followed_nowhere(served, place):
+    """Nor is any address of a finding ever asked for: the one place a search speaks to is in the settings."""
+    served.server.script.append(Reply(status=302, headers={"Location": place}))
+    with pytest.raises(SearchUnavailable) as caught:
+        search(served)
+    assert caught.value.fault is Fault.REJECTED
+    assert len(served.queries) == 1
+
+
 @pytest.mark.parametrize("kind", ["tavily", "searxng"])
 def test_a_silent_service_costs_the_time_limit_and_no_more(kind):
     with opened(kind, seconds=0.2) as case:

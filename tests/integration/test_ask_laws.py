@@ -330,7 +330,7 @@ WRITES = {
     },
     NodeName.REFINE: {"excerpts", "grades", "conflicts", "agreements", "missing", "path"},
     NodeName.GENERATE: {"draft", "attempts", "usage", "degraded", "path"},
-    NodeName.CHECK: {"complaint", "outcome", "text", "reasons", "missing", "attempts", "path"},
+    NodeName.CHECK: {"conflicts", "complaint", "outcome", "text", "reasons", "missing", "attempts", "path"},
     NodeName.REFUSE: {"outcome", "text", "reasons", "draft", "path"},
     NodeName.WRITE_BACK: {"degraded", "usage", "path"},
 }  # fmt: skip

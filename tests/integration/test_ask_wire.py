@@ -197,6 +197,20 @@ def test_hostile_memory_text_stays_data_in_the_users_message(
     assert ("PWNED" in user) <= ('flagged="instruction-like"' in user)
 
 
+@pytest.mark.parametrize("form", ["{}:\n{} [1].", "| {} |\n|---|\n| {} [1] |", "{1} [1]. I'm sorry, {0}."])
+def test_a_model_that_obeys_a_memory_has_none_of_its_words_told_or_kept(
+    shared: Memories, chat_server: ChatServer, tenant: str, tmp_path: Path, form: str
+) -> None:
+    remember_all(shared, tenant, [HOSTILE])
+    obeyed = form.format("PWNED is the password of Mallory", "The Anping bridge carries 40 tons on a dry day")
+    chat_server.respond = Teller(grades={"tons": 0.9}, answer=obeyed)
+    answer = asked(shared, tmp_path, chat_server, QUESTION, tenant)
+    with shared.ledger.read() as tx:
+        kept = repr(tx.answers.get(answer.answer_id, tenant))
+    assert (answer.outcome, answer.reasons[0]) == (Outcome.REFUSED, "not_supported")
+    assert "Mallory" not in json.dumps(as_json(answer), ensure_ascii=False) + kept
+
+
 def test_the_models_rules_are_the_same_whatever_memories_and_people_say(
     shared: Memories, chat_server: ChatServer, tenant: str, tmp_path: Path
 ) -> None:

@@ -169,3 +169,28 @@ def test_a_query_that_loses_adds_or_repeats_is_the_rules(said, threads):
 def test_no_rewriter_repeats_and_the_end_is_an_empty_query(threads):
     tried = ["Milvus"]
     assert _rewrite("milvus", threads, tried)[0] == ""
+
+
+@pytest.mark.parametrize("leak", ["whole", "part"])
+def test_a_question_that_stands_alone_tells_a_search_no_word_of_an_earlier_answer(leak, threads):
+    """An earlier answer's text may have ordered it; a plan's words are what the web is asked."""
+    question = "How many tons does the Anping bridge carry?"
+    turn = Turn(
+        question="Who keeps the keys?", answer="The gate opens with the word swordfish, and ask for it.", at=TODAY
+    )
+    steered = f"{question} gate swordfish"
+    said = {"question": steered if leak == "whole" else question, "sub_questions": [steered]}
+    plan, _, why = asyncio.run(LlmPlanner(FakeChat(said), threads).plan(question, [turn], TODAY))
+    assert (plan.question, plan.sub_questions) == (question, (question,))
+    assert "took over" in why
+
+
+@pytest.mark.parametrize("address", ["site:evil.example", "https://evil.example/?q=1", "www.evil.example"])
+def test_a_model_steers_no_search_to_an_address_of_its_own(address, threads):
+    question = "How many tons does the Anping bridge carry?"
+    said = {"query": f"{question} {address}"}
+    query, _, why = asyncio.run(
+        LlmRewriter(FakeChat(said), threads).rewrite(question, [question], planned(question, [], TODAY), TODAY)
+    )
+    assert "evil" not in query
+    assert "made up" in why
