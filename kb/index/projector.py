@@ -220,14 +220,17 @@ def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence
     """Write memories to an index with the vectors that the ledger keeps for `model`.
 
     One bad row must not hold up the others for ever: a memory that has no vector, or that breaks the server's rules, is
-    logged and left out, and its older row goes, which would say what it no longer is; the ledger keeps it.
+    logged and left out, and its older row goes, which would say what it no longer is; the ledger keeps it. What was
+    erased since it was read is left out in silence: its vector went with it.
 
     Returns:
         The ids that have no vector.
     """
     with ledger.read() as tx:
         vectors = tx.embeddings.get(model, list({m.embed_hash for m in memories}))
-    lost = [m.id for m in memories if m.embed_hash not in vectors]
+        bare = [m for m in memories if m.embed_hash not in vectors]
+        stored = tx.memories.get([m.id for m in bare])
+    lost = [m.id for m in bare if m.id in stored and stored[m.id].embed_hash == m.embed_hash]
     if lost:
         hint = "`kb reindex --embedder` embeds every memory again"
         get_logger().error("index_rows_without_vector", model=model, memory_ids=lost[:10], count=len(lost), hint=hint)
@@ -236,8 +239,8 @@ def upsert_memories(ledger: Ledger, index: Index, model: str, memories: Sequence
     for id_, rule in (refused := broken_rules(rows, dim)).items():
         get_logger().error("index_row_refused", memory_id=id_, rule=rule)
     index.upsert([row for row in rows if row.id not in refused])
-    if lost or refused:
-        index.delete([*lost, *refused])
+    if bare or refused:
+        index.delete([*(m.id for m in bare), *refused])
     return lost
 
 

@@ -276,6 +276,20 @@ def test_what_has_lost_its_vector_is_not_found_as_it_was_before(store: Memories)
     assert differs(store) == Difference()
 
 
+def test_a_page_that_was_read_before_an_erasure_is_written_without_what_was_erased(
+    store: Memories, folder: Path
+) -> None:
+    stays, goes = note(store, "The bridge stays."), note(store, POISON)
+    page = [store.get(m.id, "default") for m in (stays, goes)]
+    forgotten(store, folder, goes)
+    with store.ledger.read() as tx:
+        current = store.generations.current(tx)
+    assert current is not None
+    index = store.generations.index(current, 0)
+    assert projector.upsert_memories(store.ledger, index, current.model, page) == []
+    assert differs(store) == Difference()
+
+
 def test_one_drain_fills_an_index_that_was_lost(store: Memories, other: Memories, server: PausingServer) -> None:
     for text in (FORTY, NINETY):
         note(store, text)
