@@ -178,11 +178,7 @@ class Worker(threading.Thread):
         self._edit(self._world.folder(root))
         report = sync(memories, self._world.folder(root), allow_mass_delete=True)
         for failure in report.failures:
-            if failure.code not in (
-                "store_failed",
-                "vanished",
-                "empty",
-            ):  # others write to the ledger, and to the folder
+            if failure.code not in ("store_failed", "vanished"):  # others write to the ledger, and to the folder
                 self._world.troubles.append(f"{self.name} sync: {failure}")
             self._world.told[f"sync: {failure.code} {failure.message[:60]}"] += 1
 
@@ -193,10 +189,18 @@ class Worker(threading.Thread):
                 case 0:
                     (folder / name.replace("_md", ".md")).unlink(missing_ok=True)
                 case 1:
-                    write(folder, **{name: f"# Guide\n\n{self._says()}\n"})
+                    self._put(folder, name, f"# Guide\n\n{self._says()}\n")
                 case _:
                     said = [f"## Part {n}\n\n{self._says()} {FILLER.replace('guide', f'part {n}')}" for n in range(3)]
-                    write(folder, **{name: "\n\n".join(["# Guide", *said]) + "\n"})
+                    self._put(folder, name, "\n\n".join(["# Guide", *said]) + "\n")
+
+    def _put(self, folder: Path, name: str, content: str) -> None:
+        """Put a file in place whole: who syncs meanwhile reads the old one or the new one, never an empty one."""
+        drafts = self._world.home / f"drafts-{self._seed}"
+        write(drafts, **{name: content})
+        file = name.replace("_md", ".md")
+        folder.mkdir(parents=True, exist_ok=True)
+        (drafts / file).replace(folder / file)
 
     def _says(self) -> str:
         bridge, tons = self._numbers.choice(BRIDGES), self._numbers.choice((20, 40, 90))

@@ -83,22 +83,31 @@ def test_the_same_rows_give_the_same_bytes(full: Memories, tmp_path: Path) -> No
     }
 
 
-def test_an_export_is_one_instant_and_holds_nobody_up(ledger_url: str | None, tmp_path: Path) -> None:
+def written_meanwhile(store: Memories, tmp_path: Path) -> None:
+    """Export while somebody writes: the archive is of one instant, and the writer waits for nothing."""
+    before, notes = everything(store.ledger), []
+
+    def meanwhile(table: str, _rows: int) -> None:
+        notes.append(table)
+        store.add_note(Note(text=f"Written while {table} was exported.", tenant="default"))
+
+    exported(store, settings_of(store, tmp_path / "x"), tmp_path / "a", WHOLE, progress=meanwhile)
+    assert len(notes) == len(CARRIED)
+    with reading(tmp_path / "a") as archive:
+        found = {table: [row for _, row in archive.rows(table)] for table in archive.manifest.tables}
+    assert found == before
+    assert len(everything(store.ledger)["memories"]) == len(before["memories"]) + len(notes)
+
+
+def test_an_export_is_one_instant_and_holds_nobody_up(full: Memories, tmp_path: Path) -> None:
+    written_meanwhile(full, tmp_path)
+
+
+def test_so_is_that_of_either_database(ledger_url: str | None, tmp_path: Path) -> None:
     with open_store(tmp_path / "kb", ledger_url=ledger_url) as store:
         for n in range(3):
             store.add_note(Note(text=f"Toll number {n}.", tenant="default"))
-        before, notes = everything(store.ledger), []
-
-        def meanwhile(table: str, _rows: int) -> None:
-            notes.append(table)
-            store.add_note(Note(text=f"Written while {table} was exported.", tenant="default"))
-
-        exported(store, settings_of(store, tmp_path / "x"), tmp_path / "a", WHOLE, progress=meanwhile)
-        assert len(notes) == len(CARRIED)
-        with reading(tmp_path / "a") as archive:
-            found = {table: [row for _, row in archive.rows(table)] for table in archive.manifest.tables}
-        assert found == before
-        assert len(everything(store.ledger)["memories"]) == len(before["memories"]) + len(notes)
+        written_meanwhile(store, tmp_path)
 
 
 def test_without_vectors_every_text_is_embedded_again_and_keys_stay(full: Memories, tmp_path: Path) -> None:
