@@ -20,7 +20,7 @@ from kb.erased import ERASED, Words, spoken_by, without_others
 from kb.errors import InputError
 from kb.history import EdgeKind
 from kb.index.generations import META_KEY
-from kb.model import DocumentId, Kind, MemoryId
+from kb.model import DocumentId, Kind, MemoryId, Standing
 from kb.sweeps import Action, ActionKind, SweepJob, TombstoneKind
 
 if TYPE_CHECKING:
@@ -203,25 +203,6 @@ def still_wanted(memories: Memories, wanted: Wanted, tenant: str) -> Wanted:
     return replace(wanted, selection=replace(wanted.selection, memories=left)) if left else wanted
 
 
-def said_since(memories: Memories, reach: Reach) -> list[MemoryId]:
-    """Return the memories that say what went, and were not there yet when it was looked for."""
-    if not reach.words:
-        return []
-    known = {*reach.members, *(m.id for m in reach.copies)}
-    with memories.ledger.read() as tx:
-        others = tx.erasing.others(reach.plan.tenant)
-        return [
-            o.id for o in others if o.id not in known and o.kind is not Kind.ANSWER and reach.words.quoted_in(o.text)
-        ]
-
-
-def with_late_copies(memories: Memories, reach: Reach) -> Reach:
-    """Return the reach with the copies that were written after it was surveyed: they stay, and a person must know."""
-    late = said_since(memories, reach)
-    with memories.ledger.read() as tx:
-        return replace(reach, copies=[*reach.copies, *tx.descent.members(reach.plan.tenant, late).values()])
-
-
 def named(selection: Selection) -> str:
     """Return the name under which a source was erased, as its tombstone knows it."""
     return f"source:{selection.source}"
@@ -231,6 +212,8 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
     tenant = policy.tenant
     chosen = _chosen(tx, tenant, wanted)
     members = tx.descent.members(tenant, chosen.ids)
+    copies = tx.descent.members(tenant, [o.id for o in chosen.copies])
+    spoken = spoken_by(o.text for o in chosen.copies if copies[o.id].standing is not Standing.STAGED)
     documents = _whole(tx, tenant, chosen, members)
     answers = _answers(tx, tenant, chosen)
     keys = tx.erasure.keys_only_to(answers)
@@ -241,7 +224,7 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
         *([_bare({GRADED: graded})] if graded else []),
         *_unsaid(tx, tenant, chosen.ids, wanted.selection),
         *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
-        *_memory_actions(tx, members, spoken_by(o.text for o in chosen.copies)),
+        *_memory_actions(tx, members, spoken),
         *map(_traces, sorted(chosen.collected)),
         *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),
         *(_bare({DOCUMENT: id_}) for id_ in documents),
@@ -256,7 +239,7 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
         other_answers=sorted(set(answers) - {a.id for a in own}),
         keys=keys,
         derived=[m for m in chosen.derived if m.id not in chosen.ids],
-        copies=list(tx.descent.members(tenant, [o.id for o in chosen.copies]).values()),
+        copies=list(copies.values()),
         collected=sorted(chosen.collected),
         roots=sorted({d.root for d in tx.descent.documents(tenant, _doc_ids(members)).values()}),
         hashes=hashes,

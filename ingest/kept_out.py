@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kb.erased import spoken_by
 from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import Standing
 from kb.rolled_back import is_rolled_back, sayings, why_barred
@@ -32,13 +33,11 @@ class KeptOut:
         barred: why texts wait in quarantine.
         erased: why texts are not stored at all.
         whole: those of the texts that say nothing else.
-        reviewed: texts that may come although their words were rolled back elsewhere: the document says them already.
     """
 
     barred: Mapping[str, str] = field(default_factory=dict)
     erased: Mapping[str, str] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
-    reviewed: frozenset[str] = frozenset()
 
 
 def skipped_by_hash(tx: LedgerTx, tenant: str, hashes: Collection[str]) -> dict[str, Skipped]:
@@ -59,8 +58,9 @@ def kept_out(tx: LedgerTx, tenant: str, texts: Sequence[str], known: Collection[
     at_first, bad_before = barred_texts(tx, tenant, texts), [m for m in known if is_rolled_back(m)]
     if not at_first and not bad_before:
         return KeptOut()
-    said = frozenset(s for m in known if m.standing is Standing.ACTIVE for s in sayings(m.text))
-    bars = barred_texts(tx, tenant, at_first, said=said)
+    good = [m.text for m in known if m.standing is Standing.ACTIVE]
+    said = frozenset(s for text in good for s in sayings(text))
+    bars = barred_texts(tx, tenant, at_first, spoken=spoken_by(good))
     barred = {text: why_barred(b.tombstone) for text, b in bars.items() if not b.tombstone.is_erased}
     erased = {text: why_barred(b.tombstone) for text, b in bars.items() if b.tombstone.is_erased}
     bad = [(sayings(m.text) - said, m.standing_reason) for m in bad_before]
@@ -73,7 +73,6 @@ def kept_out(tx: LedgerTx, tenant: str, texts: Sequence[str], known: Collection[
         barred=barred,
         erased=erased,
         whole=frozenset(t for t, b in bars.items() if b.is_whole),
-        reviewed=frozenset(at_first) - frozenset(bars) - frozenset(barred),
     )
 
 

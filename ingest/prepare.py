@@ -129,7 +129,7 @@ class Preparer:
         reset = old is not None and not is_prior_alike(old.fingerprint.metadata, fingerprint.metadata)
         record = UNKNOWN if prior.is_vouched else self.record
         rules = Rules(prior=prior, reset=reset, gate=self.gate, barred=out.barred, erased=out.erased, record=record)
-        change = replace(next_version(document, chunks, known, rules, now), before=old, reviewed=out.reviewed)
+        change = replace(next_version(document, chunks, known, rules, now), before=old)
         if skipped := skipped_whole(texts, out, change):
             return skipped
         tokens = sum(c.tokens for c in chunks)

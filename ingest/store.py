@@ -12,17 +12,18 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ingest.version import due_for_renewal, ended
+from kb.erased import spoken_by
 from kb.errors import InputError, IntegrityError, StaleRevision
 from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import FOREVER, Standing
-from kb.rolled_back import sayings
 from kb.sweeps import ActionKind
 from kb.telemetry import Span, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ingest.version import VersionChange
+    from kb.ledger.barring import Bar
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import Document, DocumentId, Failure, Instant, Memory, MemoryId
@@ -144,19 +145,21 @@ class Store:
         Raises:
             StaleRevision: words that would become retrievable must not come back any more.
         """
-        made = change.document.fingerprint
-        out = barred_documents(tx, self._tenant, [made.raw, made.content])
-        if out or barred_texts(tx, self._tenant, change.coming - change.reviewed):
-            raise StaleRevision(f"document {change.document.id} holds what was rolled back or erased meanwhile")
+        made, doc_id = change.document.fingerprint, change.document.id
         held = {m.text for m in (*change.added, *change.changed)} & change.kept_out.keys()
-        if held and self._are_erased(tx, change.document.id, held):
-            raise StaleRevision(f"document {change.document.id} holds what was erased meanwhile")
+        bars = self._barred(tx, doc_id, change.coming | held)
+        if barred_documents(tx, self._tenant, [made.raw, made.content]) or bars.keys() & change.coming:
+            raise StaleRevision(f"document {doc_id} holds what was rolled back or erased meanwhile")
+        if any(bar.tombstone.is_erased for bar in bars.values()):  # what was to wait must not be stored at all by now
+            raise StaleRevision(f"document {doc_id} holds what was erased meanwhile")
 
-    def _are_erased(self, tx: LedgerTx, doc_id: DocumentId, held: Iterable[str]) -> bool:
-        """Return whether words that were to wait in quarantine must not be stored at all by now."""
-        stands = tx.memories.of_document(doc_id, (Standing.ACTIVE,))
-        said = frozenset(s for m in stands for s in sayings(m.text))
-        return any(bar.tombstone.is_erased for bar in barred_texts(tx, self._tenant, held, said=said).values())
+    def _barred(self, tx: LedgerTx, doc_id: DocumentId, texts: Iterable[str]) -> Mapping[str, Bar]:
+        """Return the texts that tombstones keep out, but those that the document says by now in good passages."""
+        at_first = barred_texts(tx, self._tenant, texts)
+        if not at_first:
+            return at_first
+        good = (m.text for m in tx.memories.of_document(doc_id, (Standing.ACTIVE,)))
+        return barred_texts(tx, self._tenant, at_first, spoken=spoken_by(good))
 
     def _refuse_bereft(self, tx: LedgerTx, coming: Sequence[Memory]) -> None:
         """An erasure may have taken a vector, with the last memory that had these words, since they were embedded.

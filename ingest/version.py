@@ -35,7 +35,6 @@ class VersionChange:
         texts: what to embed, by hash.
         reverify: how many verified passages were replaced by unverified words.
         coming: texts that become retrievable with it, though they were not before.
-        reviewed: those of them that come although their words were rolled back elsewhere.
         before: the document that it was made from; None: there was none.
         kept_out: why passages wait in quarantine, or are not stored at all, by their texts.
     """
@@ -49,7 +48,6 @@ class VersionChange:
     texts: Mapping[str, str]
     reverify: int
     coming: frozenset[str] = frozenset()
-    reviewed: frozenset[str] = frozenset()
     before: Document | None = None
     kept_out: Mapping[str, str] = field(default_factory=dict)
 

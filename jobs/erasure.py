@@ -19,12 +19,11 @@ from governance.erase import (
     erased_before,
     left_over,
     read_back,
-    said_since,
     still_there,
     still_wanted,
     surveyed,
-    with_late_copies,
 )
+from governance.late_copies import said_since, unbar, unbar_resumed, with_late_copies
 from governance.policy import policy_of
 from governance.running import Run
 from governance.selection import Selection
@@ -35,7 +34,7 @@ from kb.index.projector import LOCK as PROJECTOR
 from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
 from kb.log import get_logger
-from kb.model import MemoryId
+from kb.model import MemoryId, Standing
 from kb.sweeps import SweepStatus
 
 if TYPE_CHECKING:
@@ -191,7 +190,10 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
             break
         ids = Selection(memories=tuple(left))
         again = surveyed(memories, replace(wanted, selection=ids), policy, clock.now())
+    stayed = {copy.id for copy in reach.copies if copy.standing is not Standing.STAGED}
     reach = with_late_copies(memories, reach)
+    if late := [copy.id for copy in reach.copies if copy.id not in stayed]:
+        unbar(memories, reach, late, {sweep.id for sweep in done.sweeps})
     for _ in range(ROUNDS):
         plan = left_over(memories, reach, policy, clock.now())
         if not plan.actions:
@@ -242,6 +244,8 @@ def _without_rows(
         ended = resume(memories, one.tenant, policy_of(settings, one.tenant))
         if any(s.id == one.sweep_id and s.status is SweepStatus.RUNNING for s in ended):
             return [f"the sweep {one.sweep_id} was stopped"]  # what it has not taken yet must be purged, too
+    if all(own.id != one.sweep_id for own in done.sweeps):  # what this command erased, it has looked after
+        unbar_resumed(memories, one.tenant, one.sweep_id)
     taken = _taken(memories, one.sweep_id)
     problems = _purged(memories, settings, one, taken, done, caches)
     if not problems:  # no sweep is at work on the journal meanwhile

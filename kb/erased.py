@@ -11,8 +11,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kb.boundaries import paragraphs, sentences
-from kb.rolled_back import is_telling, marks, plain
+from kb.rolled_back import marks, plain, telling_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,14 +25,8 @@ FIRST = 5  # tokens by which a sentence is looked up
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
-def telling_sentences(text: str) -> tuple[str, ...]:
-    """Return the sentences of a passage that are known again by themselves, in order, each once."""
-    parts = (text[a:b].strip() for p, q in paragraphs(text, 0, len(text)) for a, b in sentences(text, p, q))
-    return tuple(dict.fromkeys(part for part in parts if is_telling(part)))
-
-
 def pieces(text: str) -> tuple[str, ...]:
-    """Return the pieces that an erased passage is known by: the whole, its telling paragraphs, its telling sentences.
+    """Return the pieces that an erased passage is known by: its `marks`, and its telling sentences.
 
     The order is fixed, so that a piece can be named by its place where its words must not stand.
     """
@@ -41,19 +34,19 @@ def pieces(text: str) -> tuple[str, ...]:
 
 
 class Words:
-    """What erased passages say, to find who quotes them: every telling sentence, and every whole passage.
+    """What erased passages say, to find who quotes them: every piece that they are known by.
 
     Case, width, white space and punctuation do not matter. A look-up costs the length of the text that is looked at,
     however much was erased.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._said: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        self._said: dict[tuple[str, ...], list[tuple[tuple[str, ...], str]]] = {}
         for text in texts:
-            for piece in (text, *telling_sentences(text)):
+            for piece in pieces(text):
                 tokens = tuple(_tokens(piece))
                 if len(tokens) >= LEAST:
-                    self._said.setdefault(tokens[:FIRST], []).append(tokens)
+                    self._said.setdefault(tokens[:FIRST], []).append((tokens, piece))
         self._sizes = sorted({len(first) for first in self._said})
         self._openings = {first[:LEAST] for first in self._said}
 
@@ -62,19 +55,27 @@ class Words:
         return bool(self._said)
 
     def quoted_in(self, text: str) -> bool:
-        """Return whether a text holds any of the sentences, or a whole passage."""
+        """Return whether a text holds any of the pieces."""
+        return next(self._found_in(text), None) is not None
+
+    def spoken_in(self, text: str) -> set[str]:
+        """Return the pieces that a text holds."""
+        return set(self._found_in(text))
+
+    def _found_in(self, text: str) -> Iterator[str]:
         if not self._said:
-            return False
+            return
         tokens, openings = _tokens(text), self._openings
         pairs = enumerate(pairwise(tokens))  # a text is at least as long as an opening, or holds nothing
-        return any(pair in openings and self._is_at(tokens, place) for place, pair in pairs)
+        for place, pair in pairs:
+            if pair in openings:
+                yield from self._at(tokens, place)
 
-    def _is_at(self, tokens: Sequence[str], place: int) -> bool:
+    def _at(self, tokens: Sequence[str], place: int) -> Iterator[str]:
         for size in self._sizes:
-            for said in self._said.get(tuple(tokens[place : place + size]), ()):
+            for said, piece in self._said.get(tuple(tokens[place : place + size]), ()):
                 if tuple(tokens[place : place + len(said)]) == said:
-                    return True
-        return False
+                    yield piece
 
 
 def without_others(text: str, spoken: str) -> list[int]:
@@ -84,12 +85,17 @@ def without_others(text: str, spoken: str) -> list[int]:
         text: of the passage.
         spoken: what is said by memories that stay, from `spoken_by`.
     """
-    return [place for place, piece in enumerate(pieces(text)) if _spelled(piece) not in spoken]
+    return [place for place, piece in enumerate(pieces(text)) if not is_spoken(piece, spoken)]
 
 
 def spoken_by(others: Iterable[str]) -> str:
-    """Return what other memories say, as `without_others` looks it up."""
+    """Return what other memories say, as `without_others` and `is_spoken` look it up."""
     return "\x1f".join(map(_spelled, others))
+
+
+def is_spoken(piece: str, spoken: str) -> bool:
+    """Return whether a piece is said word for word, in one of the texts that `spoken_by` was given."""
+    return _spelled(piece) in spoken
 
 
 def strings(value: Json) -> Iterator[str]:

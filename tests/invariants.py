@@ -152,11 +152,11 @@ def _standings(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
 
 
 def _barred(stored: dict[Any, Memory], bars: Any) -> list[str]:
-    """Return who says what must not be said; a document may, in other passages, what it says already."""
+    """Return who says what must not be said: nobody what was erased, nothing new what was rolled back."""
     found = []
     for memory in stored.values():
         bar = bars.get(memory.text)
-        if bar is None or memory.kind is Kind.ANSWER or memory.created_at <= bar.tombstone.at:
+        if bar is None or memory.kind is Kind.ANSWER:
             continue
         if bar.tombstone.is_erased:
             whole = "all" if bar.is_whole else "part"
@@ -164,7 +164,7 @@ def _barred(stored: dict[Any, Memory], bars: Any) -> list[str]:
                 f"{memory.id} ({memory.kind}, {memory.standing_reason!r}, since {memory.created_at}) says {whole} of"
                 f" {bar.tombstone}"
             )
-        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT:
+        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT and memory.created_at > bar.tombstone.at:
             found.append(f"{memory.id} ({memory.kind}) is active since {memory.created_at} and says {bar.tombstone}")
     return found
 

@@ -39,7 +39,7 @@ from kb.sweeps import ImageKind, SweepId, TombstoneKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kb.model import Json, Memory
+    from kb.model import Instant, Json, Memory
 
 PENDING = "erasing:"  # beginning of the keys under which unfinished erasures stand
 ROWS, FILES = "rows", "files"  # what is still to be done: everything; only the cleaning of files
@@ -50,6 +50,8 @@ _WORD = re.compile(r"[\w-]+")
 
 _IDS: sa.BindParameter[list[str]] = sa.bindparam("ids", expanding=True)
 _ID: sa.BindParameter[str] = sa.bindparam("of_id")
+_THERE = sa.select(memories.c.id).where(memories.c.id.in_(_IDS))
+_NAMED = sa.select(actions.c.memory_id).where(actions.c.memory_id.in_(_IDS)).distinct()
 _SHARED = sa.select(memories.c.id).where(memories.c.embed_hash == sa.bindparam("hash")).limit(1)
 _VECTORS = (
     sa.select(embeddings.c.text_hash)
@@ -242,25 +244,33 @@ class Erasure:
     def redact(self, sweep_id: SweepId, ids: Iterable[str]) -> None:
         """Put salted marks in the place of erased ids wherever the journal names them: an id is a digest of words.
 
-        The details of the erasure itself go, too.
+        The details of the erasure itself go, too. A memory that is there again, since others say the same and so its
+        words may come, keeps what was done to it since: its id is no secret, and its history must be told.
         """
-        salt = str(self._meta.get(SALT) or "")
+        salt, wanted = str(self._meta.get(SALT) or ""), set(ids)
         if salt:
-            marks = {i: f"erased:{marked(bytes.fromhex(salt), TombstoneKind.ID, i)[:REDACTED]}" for i in set(ids)}
-            for part in chunks(sorted(marks)):
-                self._redact_rows(part, marks)
+            marks = {i: f"erased:{marked(bytes.fromhex(salt), TombstoneKind.ID, i)[:REDACTED]}" for i in wanted}
+            again = self._again(sweep_id, wanted)
+            for id_ in self._scalars(_NAMED, wanted):
+                changed = sa.update(actions).where(actions.c.memory_id == id_)
+                if id_ in again:
+                    changed = changed.where(actions.c.applied_at <= again[id_])
+                self._connection.execute(changed.values(memory_id=marks[id_]))
+            marks = {i: mark for i, mark in marks.items() if i not in again}
             self._redact_details(marks)
             self._redact_images(marks)
         own = sa.and_(actions.c.sweep_id == checked_key(sweep_id, "sweep_id"), actions.c.applied_at.is_not(None))
         self._connection.execute(sa.update(actions).where(own).values(detail={}))
 
-    def _redact_rows(self, ids: Sequence[str], marks: Mapping[str, str]) -> None:
-        named = self._connection.execute(
-            sa.select(actions.c.memory_id).where(actions.c.memory_id.in_(ids)).distinct()
-        ).scalars()
-        for id_ in list(named):
-            own = sa.update(actions).where(actions.c.memory_id == id_)
-            self._connection.execute(own.values(memory_id=marks[id_]))
+    def _again(self, sweep_id: SweepId, ids: Iterable[str]) -> dict[str, Instant]:
+        """Return when this sweep erased those that are there again."""
+        there = self._scalars(_THERE, ids)
+        found: dict[str, Instant] = {}
+        for part in chunks(there):
+            query = sa.select(actions.c.memory_id, sa.func.max(actions.c.applied_at)).group_by(actions.c.memory_id)
+            own = query.where(actions.c.sweep_id == sweep_id, actions.c.memory_id.in_(part))
+            found.update((id_, at) for id_, at in self._connection.execute(own) if at is not None)
+        return found
 
     def _redact_details(self, marks: Mapping[str, str]) -> None:
         """Put marks into the details of other memories' actions: paths of a rollback, other sides of a conflict."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kb.erased import Words, numbers_of, pieces, spoken_by, strings, telling_sentences, without_others
+from kb.erased import Words, numbers_of, pieces, spoken_by, strings, without_others
+from kb.rolled_back import telling_sentences
 
 ENGLISH = "The vault opens with a phrase of three words. Its key hangs behind the copper astrolabe."
 CHINESE = "库房的备用口令是紫檀渡口三百二十七号。管理员把备用钥匙藏在琉璃灯座下面。"
@@ -34,6 +35,20 @@ def test_pieces_are_the_whole_its_paragraphs_and_its_sentences() -> None:
     first, second = ENGLISH.split(". ")
     assert pieces(f"{ENGLISH}\n\nSee below.") == (f"{ENGLISH}\n\nSee below.", ENGLISH, f"{first}.", second)
     assert telling_sentences(CHINESE) == tuple(f"{s}。" for s in CHINESE.split("。") if s)
+
+
+def test_a_paragraph_of_short_sentences_is_found_as_a_whole() -> None:
+    words = Words(["# Key\n\nIt is here. Turn it left. Then pull."])
+    assert words.quoted_in("They say: it is here. Turn it left. Then pull.")
+    assert not words.quoted_in("They say: it is here. Then pull.")
+
+
+def test_the_pieces_that_others_hold_are_told_one_by_one() -> None:
+    first, second = (f"{part.rstrip('.')}." for part in ENGLISH.split(". "))
+    words = Words([ENGLISH, CHINESE])
+    assert words.spoken_in(f"So it is: {second}") == {second}
+    assert words.spoken_in(f"{ENGLISH} And more.") == {ENGLISH, first, second}
+    assert words.spoken_in("Nothing of the kind.") == set()
 
 
 def test_what_others_say_leaves_no_mark() -> None:

@@ -1,0 +1,195 @@
+"""Copies that are written between the survey of an erasure and its sweep, and what is there again after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from governance.erase import Wanted, carried_out, surveyed
+from governance.late_copies import unbar, with_late_copies
+from governance.review import decide
+from governance.selection import Selection
+from governance.undo import undo
+from jobs import erasure
+from kb.errors import Refused
+from kb.memories import Memories, Note
+from kb.model import SourceClass, Standing
+from kb.settings import Settings
+from kb.sweeps import SweepJob, TombstoneKind
+from tests.erasing import BY
+from tests.governing import a_policy, fill, governed
+from tests.invariants import broken
+from tests.rolling import FILLER, guide, later, note, roll_back, says, stored, sync
+from tests.stores import open_store, write
+from tests.swept import policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from governance.erase import Reach
+    from jobs.erasure import Erased
+    from kb.ledger.locks import Held
+    from kb.model import Memory
+
+NINETY = "The Anping bridge carries ninety tons on a dry day."
+FORTY = "The Anping bridge carries forty tons on a dry day."
+NEW = "A canteen was opened in the spring of this year."
+
+
+@pytest.fixture
+def store(ledger_url: str | None, tmp_path: Path) -> Iterator[Memories]:
+    """A store on either database, its index in process."""
+    with open_store(tmp_path / "kb", ledger_url=ledger_url) as memories:
+        yield memories
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "docs"
+    made.mkdir()
+    return made
+
+
+class Meanwhile:
+    """Lets something happen after the last survey of an erasure, before its sweep, which takes this lock."""
+
+    def __init__(self, store: Memories, then: Callable[[], object]) -> None:
+        self._lock = store.ledger.lock
+        self._then = then
+        self._has_consent = False
+
+    def consent(self, _: Reach) -> None:
+        self._has_consent = True
+
+    def __call__(self, name: str, **wait: float) -> AbstractContextManager[Held]:
+        if name.startswith("govern:") and self._has_consent:
+            self._has_consent = False
+            self._then()
+        return self._lock(name, **wait)
+
+
+def forget(store: Memories, folder: Path, memory: Memory, meanwhile: Meanwhile | None = None) -> Erased:
+    """Erase a memory for good."""
+    return erasure.forget(
+        store,
+        Settings(data_dir=folder.parent / "kb"),
+        Wanted(selection=Selection(memories=(memory.id,))),
+        policy=policy(),
+        actor=BY,
+        consent=meanwhile.consent if meanwhile else lambda _: None,
+    )
+
+
+def barred(store: Memories, *texts: str) -> list[str]:
+    with store.ledger.read() as tx:
+        found = tx.tombstones.among("default", TombstoneKind.TEXT, texts)
+    return [text for text in texts if text in found and found[text].is_erased]
+
+
+def test_what_a_late_copy_says_is_not_kept_out(store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, guide_md=guide(load=FORTY))
+    sync(store, folder)
+    secret = note(store, NINETY)
+    write(folder, guide_md=guide(load=NINETY))
+    later(store)
+    meanwhile = Meanwhile(store, lambda: sync(store, folder))
+    monkeypatch.setattr(store.ledger, "lock", meanwhile)
+    done = forget(store, folder, secret, meanwhile)
+    assert done.reach is not None
+    (copy,) = stored(store, NINETY)
+    assert [c.id for c in done.reach.copies] == [copy.id], "a person is told"
+    assert barred(store, NINETY) == []
+    later(store)
+    write(folder, guide_md=guide(load=NINETY, more=NEW))
+    sync(store, folder)
+    assert says(store, NINETY) == says(store, NEW) == [copy.source]
+    assert broken(store) == []
+
+
+def test_what_was_rolled_back_before_is_so_again(
+    store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = note(store, NINETY)
+    (sweep,) = roll_back(store, memories=(bad.id,))
+    agents = Note(text=f"{NINETY} {FILLER}", tenant="default", by=SourceClass.AGENT)
+    meanwhile = Meanwhile(store, lambda: store.add_note(agents))
+    monkeypatch.setattr(store.ledger, "lock", meanwhile)
+    forget(store, folder, bad, meanwhile)
+    with store.ledger.read() as tx:
+        (left,) = tx.tombstones.among("default", TombstoneKind.TEXT, [NINETY]).values()
+    assert (left.is_erased, left.sweep_id) == (False, sweep.id)
+    again = note(store, NINETY)
+    assert again.standing is Standing.QUARANTINED
+
+
+def test_a_late_copy_does_not_let_other_words_back(
+    store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = note(store, f"{NINETY} {FORTY}")
+    meanwhile = Meanwhile(store, lambda: note(store, NINETY))
+    monkeypatch.setattr(store.ledger, "lock", meanwhile)
+    forget(store, folder, secret, meanwhile)
+    assert barred(store, NINETY, FORTY) == [FORTY]
+    with pytest.raises(Refused):
+        note(store, FORTY)
+
+
+def test_a_copy_that_is_staged_and_never_comes_leaves_the_words_barred(store: Memories, folder: Path) -> None:
+    staged = replace(governed("staged", policy=a_policy(), standing=Standing.STAGED), text=NINETY)
+    fill(store, [staged])
+    done = forget(store, folder, note(store, NINETY))
+    assert done.reach is not None
+    assert [c.id for c in done.reach.copies] == ["default-staged"], "its words are in the ledger: a person is told"
+    assert barred(store, NINETY) == [NINETY]
+
+
+def test_an_erasure_that_died_before_it_looked_for_late_copies_is_mended(store: Memories, folder: Path) -> None:
+    secret = note(store, NINETY)
+    wanted = Wanted(selection=Selection(memories=(secret.id,)))
+    reach = surveyed(store, wanted, policy(), store.clock.now())
+    late = Note(text=NINETY, tenant="default", by=SourceClass.AGENT)
+    (copy, _) = store.add_note(late)
+    carried_out(store, reach, policy=policy(), actor="ada")
+    assert barred(store, NINETY) == [NINETY]
+    forget(store, folder, note(store, FORTY))  # finishes it
+    assert barred(store, NINETY, FORTY) == [FORTY]
+    assert [m.id for m in stored(store, NINETY)] == [copy.id]
+    assert broken(store) == []
+
+
+def test_a_copy_that_goes_meanwhile_takes_its_words_along(store: Memories) -> None:
+    secret = note(store, NINETY)
+    reach = surveyed(store, Wanted(selection=Selection(memories=(secret.id,))), policy(), store.clock.now())
+    (copy, _) = store.add_note(Note(text=NINETY, tenant="default", by=SourceClass.AGENT))
+    sweep = carried_out(store, reach, policy=policy(), actor="ada")
+    assert [c.id for c in with_late_copies(store, reach).copies] == [copy.id]
+    with store.ledger.write() as tx:
+        tx.memories.remove([copy.id])
+    assert unbar(store, reach, [copy.id], {sweep.id}) == 0
+    assert barred(store, NINETY) == [NINETY]
+
+
+def test_what_is_there_again_keeps_its_history_when_the_journal_lets_go(store: Memories, folder: Path) -> None:
+    write(folder, guide_md=guide(load=NINETY))
+    sync(store, folder)
+    (agents, _) = store.add_note(Note(text=NINETY, tenant="default", by=SourceClass.AGENT))
+    decide(store, [agents.id], SweepJob.ANNOTATE, policy=policy(), actor=BY, reason="before")
+    later(store)
+    reach = surveyed(store, Wanted(selection=Selection(memories=(agents.id,))), policy(), store.clock.now())
+    carried_out(store, reach, policy=policy(), actor="ada")  # and its process died
+    later(store)
+    (again, _) = store.add_note(Note(text=NINETY, tenant="default", by=SourceClass.AGENT))
+    assert again.id == agents.id, "the guide says it, too: nobody has barred its words"
+    rejected = decide(store, [again.id], SweepJob.REJECT, policy=policy(), actor=BY, reason="after").sweep
+    assert rejected is not None
+    later(store)
+    forget(store, folder, note(store, FORTY))  # finishes it
+    with store.ledger.read() as tx:
+        assert [j.sweep_id for j in tx.sweeps.of_memory(again.id)] == [rejected.id]
+    undo(store, rejected.id, "default", actor="ada", policy=policy())
+    assert store.get(again.id, "default").standing is again.standing
+    assert broken(store) == []
