@@ -35,7 +35,7 @@ from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
 from kb.log import get_logger
 from kb.model import MemoryId, Standing
-from kb.sweeps import SweepStatus
+from kb.sweeps import ActionKind, SweepStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -271,6 +271,8 @@ def _taken(memories: Memories, sweep_id: SweepId) -> _Taken:
             after = page[-1].seq
             for journaled in page:
                 action = journaled.action
+                if action.kind is not ActionKind.ERASE:  # what another memory had heard is withdrawn: that one stays
+                    continue
                 if journaled.applied_at is not None and journaled.skipped in ("", GONE) and action.memory_id:
                     taken.memories.append(MemoryId(action.memory_id))
                 elif ANSWER in action.detail:

@@ -16,10 +16,12 @@ from governance.actor import Actor
 from governance.review import decide
 from governance.selection import Selection
 from governance.undo import undo
+from jobs import erasure
 from kb.history import Edge, EdgeKind, EvidenceEvent, EvidenceKind
 from kb.ledger.schema import evidence
 from kb.ledger.schema_governance import actions, images
 from kb.model import SourceClass, Standing
+from kb.settings import Settings
 from kb.sweeps import ActionKind, SweepJob
 from kb.trust import DAY_MS
 from tests.disputing import FIFTY, FORTY, events_of, keep, now_of, policy, promote, recheck, said
@@ -186,6 +188,28 @@ def test_an_erased_witness_has_never_spoken_and_is_named_nowhere(store: Memories
         rows = [str(row) for table in (evidence, images, actions) for row in connection.execute(sa.select(table))]
     assert rows
     assert [row for row in rows if FORGED.id in row] == []
+
+
+def test_who_had_heard_an_erased_witness_keeps_its_history(store: Memories, tmp_path: Path) -> None:
+    keep(store, HELD, FORGED)
+    recheck(store)
+    noted = decide(store, [HELD.id], SweepJob.ANNOTATE, policy=policy(), actor=Actor(name="ann"), reason="so it is")
+    later(store)
+    erasure.forget(
+        store,
+        Settings(data_dir=tmp_path / "kb"),
+        erase.Wanted(selection=Selection(memories=(FORGED.id,))),
+        policy=policy(),
+        actor=Actor(name="ann"),
+        consent=lambda _: None,
+    )
+    assert noted.sweep is not None
+    with store.ledger.read() as tx:
+        told = {j.action.kind: j for j in tx.sweeps.of_memory(HELD.id)}
+        assert tx.sweeps.of_memory(FORGED.id) == []
+    assert told[ActionKind.ANNOTATE].sweep_id == noted.sweep.id
+    assert told[ActionKind.WITHDRAW].action.reason == "witness_erased"
+    assert [b for b in broken(store) if "no live document" not in b] == []
 
 
 def test_a_rejected_witness_is_heard_no_more_and_again_once_that_is_undone(store: Memories) -> None:
