@@ -213,7 +213,6 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
     chosen = _chosen(tx, tenant, wanted)
     members = tx.descent.members(tenant, chosen.ids)
     copies = tx.descent.members(tenant, [o.id for o in chosen.copies])
-    spoken = spoken_by(o.text for o in chosen.copies if copies[o.id].standing is not Standing.STAGED)
     documents = _whole(tx, tenant, chosen, members)
     answers = _answers(tx, tenant, chosen)
     keys = tx.erasure.keys_only_to(answers)
@@ -224,7 +223,7 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
         *([_bare({GRADED: graded})] if graded else []),
         *_unsaid(tx, tenant, chosen.ids, wanted.selection),
         *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
-        *_memory_actions(tx, members, spoken),
+        *_memory_actions(tx, members, _spoken(chosen, copies)),
         *map(_traces, sorted(chosen.collected)),
         *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),
         *(_bare({DOCUMENT: id_}) for id_ in documents),
@@ -263,6 +262,12 @@ def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
         chosen.ids.update(o.id for o in chosen.copies)
         _look_for_copies(tx, tenant, chosen)
     return chosen
+
+
+def _spoken(chosen: _Chosen, copies: Mapping[MemoryId, Member]) -> str:
+    """Return what copies say that stay: one that is staged may never be there."""
+    stay = {id_ for id_, copy in copies.items() if copy.standing is not Standing.STAGED}
+    return spoken_by(o.text for o in chosen.copies if o.id in stay)
 
 
 def _picked(tx: LedgerTx, tenant: str, selection: Selection, but: Collection[str]) -> Selected:

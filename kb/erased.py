@@ -95,7 +95,7 @@ def spoken_by(others: Iterable[str]) -> str:
 
 def is_spoken(piece: str, spoken: str) -> bool:
     """Return whether a piece is said word for word, in one of the texts that `spoken_by` was given."""
-    return _spelled(piece) in spoken
+    return bool(spoken) and _spelled(piece) in spoken
 
 
 def strings(value: Json) -> Iterator[str]:
