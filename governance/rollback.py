@@ -21,8 +21,9 @@ from kb.clock import iso
 from kb.index.generations import META_KEY
 from kb.ledger.barring import barred_documents
 from kb.model import DocumentId, Kind, MemoryId, Standing
-from kb.rolled_back import DESCENDS, DESCENT_CODE, ROLLED_BACK, ROOT_CODE, plain
+from kb.rolled_back import DESCENDS, DESCENT_CODE, ROLLED_BACK, ROOT_CODE
 from kb.sweeps import Action, ActionKind, SweepJob
+from kb.telling import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,8 +14,9 @@ from kb.evidence_rules import is_rejected
 from kb.history import EVIDENCE_WEIGHT, EvidenceEvent, EvidenceKind, told_by
 from kb.independence import ROOT, independent, root_of
 from kb.model import Kind, SourceClass, Standing
-from kb.rolled_back import is_rolled_back, plain
+from kb.rolled_back import is_rolled_back
 from kb.sweeps import Action, ActionKind
+from kb.telling import plain
 from kb.trust import passes
 from kb.vouching import AGAINST, FOR, check_witness, is_persons, known_as, roots_of, vouchers
 

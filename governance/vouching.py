@@ -18,8 +18,9 @@ from kb.evidence_rules import is_rejected
 from kb.history import EvidenceKind
 from kb.independence import root_of
 from kb.model import FOREVER, Kind, Standing
-from kb.rolled_back import is_rolled_back, plain
+from kb.rolled_back import is_rolled_back
 from kb.sweeps import Action, ActionKind
+from kb.telling import plain
 from kb.trust import birth_of
 from kb.vouching import vouchers
 

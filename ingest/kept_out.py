@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kb.erased import spoken_by
 from kb.ledger.barring import barred_documents, barred_texts
 from kb.model import Standing
-from kb.rolled_back import is_rolled_back, sayings, why_barred
+from kb.rolled_back import is_rolled_back, why_barred
+from kb.telling import sayings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -7,11 +7,10 @@ well: such words are nobody's secret, and other documents must not be kept out f
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kb.rolled_back import marks, plain, telling_sentences
+from kb.telling import marks, spelled, telling_sentences, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,6 @@ ERASED = "erased"  # reason of a sweep's actions
 WINDOW_ENDED = "restore_window_ended"  # likewise, of what gc takes away: nobody asked for that
 LEAST = 2  # tokens of a text that is looked for as a whole: a single word may stand anywhere
 FIRST = 5  # tokens by which a sentence is looked up
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
 def pieces(text: str) -> tuple[str, ...]:
@@ -44,9 +42,9 @@ class Words:
         self._said: dict[tuple[str, ...], list[tuple[tuple[str, ...], str]]] = {}
         for text in texts:
             for piece in pieces(text):
-                tokens = tuple(_tokens(piece))
-                if len(tokens) >= LEAST:
-                    self._said.setdefault(tokens[:FIRST], []).append((tokens, piece))
+                said = tuple(spelled(piece).split())
+                if len(said) >= LEAST:
+                    self._said.setdefault(said[:FIRST], []).append((said, piece))
         self._sizes = sorted({len(first) for first in self._said})
         self._openings = {first[:LEAST] for first in self._said}
 
@@ -65,16 +63,16 @@ class Words:
     def _found_in(self, text: str) -> Iterator[str]:
         if not self._said:
             return
-        tokens, openings = _tokens(text), self._openings
-        pairs = enumerate(pairwise(tokens))  # a text is at least as long as an opening, or holds nothing
+        own, openings = tokens(text), self._openings
+        pairs = enumerate(pairwise(own))  # a text is at least as long as an opening, or holds nothing
         for place, pair in pairs:
             if pair in openings:
-                yield from self._at(tokens, place)
+                yield from self._at(own, place)
 
-    def _at(self, tokens: Sequence[str], place: int) -> Iterator[str]:
+    def _at(self, own: Sequence[str], place: int) -> Iterator[str]:
         for size in self._sizes:
-            for said, piece in self._said.get(tuple(tokens[place : place + size]), ()):
-                if tuple(tokens[place : place + len(said)]) == said:
+            for said, piece in self._said.get(tuple(own[place : place + size]), ()):
+                if tuple(own[place : place + len(said)]) == said:
                     yield piece
 
 
@@ -90,12 +88,12 @@ def without_others(text: str, spoken: str) -> list[int]:
 
 def spoken_by(others: Iterable[str]) -> str:
     """Return what other memories say, as `without_others` and `is_spoken` look it up."""
-    return "\x1f".join(map(_spelled, others))
+    return "\x1f".join(f" {' '.join(tokens(other))} " for other in others)
 
 
 def is_spoken(piece: str, spoken: str) -> bool:
     """Return whether a piece is said word for word, in one of the texts that `spoken_by` was given."""
-    return bool(spoken) and _spelled(piece) in spoken
+    return bool(spoken) and f" {spelled(piece)} " in spoken
 
 
 def strings(value: Json) -> Iterator[str]:
@@ -117,11 +115,3 @@ def numbers_of(value: Json) -> Json:
         kept = {key: numbers_of(part) for key, part in value.items() if not isinstance(part, str | list)}
         return {key: part for key, part in kept.items() if part != {}}
     return value if not isinstance(value, str | list) else None
-
-
-def _spelled(text: str) -> str:
-    return f" {' '.join(_tokens(text))} "
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(plain(text))

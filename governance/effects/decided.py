@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from governance.decisions import refusal, rejected, verified
 from governance.effects.withdrawn import take_back_said
+from kb.erased import pieces
 from kb.evidence_rules import is_rejected
 from kb.history import EvidenceEvent, EvidenceKind
 from kb.model import Kind, Memory, MemoryId, Standing
-from kb.rolled_back import marks
 from kb.sweeps import ActionKind, ImageKind, SweepJob, TombstoneKind
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def verify(writer: Writer, memory: Memory | None, action: Action, occasion: Occa
         return why
     after = verified(memory, occasion.policy, occasion.now)
     if memory.standing is Standing.QUARANTINED or is_rejected(memory, writer.tx.evidence.of_memory(memory.id)):
-        writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, marks(memory.text))
+        writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, pieces(memory.text))
     writer.put_memory(memory, after)
     writer.add_evidence([_event(EvidenceKind.VERIFICATION, after, action, occasion)])
     _settled(writer, memory, action)
@@ -73,7 +73,7 @@ def restore(writer: Writer, memory: Memory | None, _: Action, occasion: Occasion
         return why
     was, said = _before_retirement(writer, memory)
     if was is Standing.ACTIVE:
-        writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, marks(memory.text))
+        writer.remove_tombstones(memory.tenant, TombstoneKind.TEXT, pieces(memory.text))
     writer.put_memory(memory, replace(memory, standing=was, standing_reason=said, updated_at=occasion.now))
     return ""
 

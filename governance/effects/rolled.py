@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from governance.effects import plain
 from governance.marks import LEFT
+from kb.erased import pieces
 from kb.model import FOREVER, DocumentId, MemoryId, Standing
-from kb.rolled_back import CODES, ROOT_CODE, marks, said_of
+from kb.rolled_back import CODES, ROOT_CODE, said_of
 from kb.sweeps import ActionKind, TombstoneKind
 from kb.trust import renewed
 
@@ -37,7 +38,7 @@ def quarantine(writer: Writer, memory: Memory | None, action: Action, occasion: 
     if memory.standing is Standing.STAGED:
         return memory.standing.value
     if action.detail.get("tombstone"):
-        writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, marks(memory.text), reason=action.reason)
+        writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, pieces(memory.text), reason=action.reason)
     said = said_of(str(action.detail["said"]), occasion.sweep.id)
     writer.put_memory(memory, replace(memory, standing=Standing.QUARANTINED, standing_reason=said, contested=False))
     _settle(writer, memory, f"{LEFT}{said}")  # should a person restore it, both sides are there again

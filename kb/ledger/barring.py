@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kb.erased import is_spoken
 from kb.ledger.tombstones import SALT
-from kb.rolled_back import bodies, gravest, marks, telling_sentences
+from kb.rolled_back import gravest
 from kb.sweeps import TombstoneKind
+from kb.telling import bodies, marks, telling_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,7 +45,9 @@ def barred_texts(tx: LedgerTx, tenant: str, texts: Iterable[str], *, spoken: str
     known = tx.tombstones.among(tenant, TombstoneKind.TEXT, looked_up)
     found: dict[str, Bar] = {}
     for text, own in pieces.items():
-        again = [s for s in said[text] if s in known and known[s].is_erased]
+        again = [s for s in said[text] if s in known]
+        if 2 * len(again) < len(said[text]):  # a sentence or two of what was rolled back may stand anywhere
+            again = [s for s in again if known[s].is_erased]
         tombstone = gravest([known[m] for m in (*own, *again) if m in known])
         if tombstone is not None:
             found[text] = Bar(tombstone, _is_whole(text, own, said[text], known))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import unicodedata
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -17,6 +16,7 @@ from kb.ledger.meta import Meta
 from kb.ledger.schema import meta
 from kb.ledger.schema_governance import tombstones
 from kb.sweeps import SweepId, Tombstone, TombstoneKind
+from kb.telling import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -147,9 +147,9 @@ class Tombstones:
 
 
 def marked(salt: bytes, kind: TombstoneKind, value: str) -> str:
-    """Return a value's salted hash: of a text without regard to case, width and white space."""
+    """Return a value's salted hash: of a text by its words alone."""
     if kind is TombstoneKind.TEXT:
-        value = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+        value = spelled(value)
     return hmac.new(salt, f"{kind.value}\x1f{value}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 

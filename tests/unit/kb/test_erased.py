@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb.erased import Words, numbers_of, pieces, spoken_by, strings, without_others
-from kb.rolled_back import telling_sentences
+from kb.telling import telling_sentences
 
 ENGLISH = "The vault opens with a phrase of three words. Its key hangs behind the copper astrolabe."
 CHINESE = "库房的备用口令是紫檀渡口三百二十七号。管理员把备用钥匙藏在琉璃灯座下面。"

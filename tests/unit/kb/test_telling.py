@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kb.rolled_back import bodies, is_telling, marks, sayings, telling_sentences
+from kb.telling import bodies, is_telling, marks, sayings, telling_sentences
 
 LONG = "The person named above is employed here since long ago."
 OTHER = "Another sentence follows that all of these forms have."
