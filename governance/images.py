@@ -238,7 +238,9 @@ def contradiction_of(key: str, columns: Mapping[str, Any]) -> Contradiction:
 
 
 def put_back(
-    newest_first: Iterable[Image], current: Callable[[ImageKind, str], Mapping[str, Json] | None]
+    newest_first: Iterable[Image],
+    current: Callable[[ImageKind, str], Mapping[str, Json] | None],
+    taken: Callable[[str], bool] = lambda _: False,
 ) -> tuple[dict[tuple[ImageKind, str], Mapping[str, Json] | None], list[str]]:
     """Return how rows should stand so that changes are undone, and the keys of rows that have changed since.
 
@@ -248,6 +250,7 @@ def put_back(
     Args:
         newest_first: images, the last change first.
         current: how a row stands now; asked once a row.
+        taken: whether gc has taken a memory.
     """
     state: dict[tuple[ImageKind, str], Mapping[str, Json] | None] = {}
     moved: dict[str, None] = {}
@@ -257,12 +260,27 @@ def put_back(
             state[row] = current(*row)
         if same(state[row], image.after):
             state[row] = image.before
+        elif _is_gone_for_good(image, state[row], taken):
+            continue
         elif not same(state[row], image.before):
-            if (target := _but_for_shown(state[row], image)) is None:
+            if (target := _but_for_shown(state[row], image) or _but_for_unread(state[row], image)) is None:
                 moved[image.key] = None
             else:
                 state[row] = target
     return state, list(moved)
+
+
+def _is_gone_for_good(image: Image, now: Mapping[str, Json] | None, taken: Callable[[str], bool]) -> bool:
+    """Return whether nothing can put a row back, so that it is in no undo's way.
+
+    Either gc has taken the memory, or a side of the contradiction; or an erasure has taken the tombstone over.
+    """
+    if image.kind is ImageKind.TOMBSTONE:
+        return now is not None and bool(now["is_erased"])
+    if now is not None or image.before is None or image.after is None:
+        return False
+    sides = {ImageKind.MEMORY: 1, ImageKind.CONTRADICTION: 2}.get(image.kind, 0)
+    return any(map(taken, parts_of(image.key)[:sides]))
 
 
 def _but_for_shown(now: Mapping[str, Json] | None, image: Image) -> Columns | None:
@@ -278,3 +296,17 @@ def _but_for_shown(now: Mapping[str, Json] | None, image: Image) -> Columns | No
     if not same({**after, **shown}, now) or int(str(now["shown"])) > int(str(after["shown"])):
         return None
     return {**before, "shown": min(int(str(before["shown"])), int(str(now["shown"])))}
+
+
+def _but_for_unread(now: Mapping[str, Json] | None, image: Image) -> Columns | None:
+    """Return how a document stands put back, if gc alone has touched it since; None if anything else has, too.
+
+    Gc has let it be read again, for a passage of it is gone: so it is to be still.
+    """
+    before, after = image.before, image.after
+    if image.kind is not ImageKind.DOCUMENT or now is None or before is None or after is None:
+        return None
+    unread: Columns = {"raw": "", "content": "", "size": 0, "mtime_ns": 0}
+    if not same(now, {**now, **unread}) or not same(now, {**after, **unread}):
+        return None
+    return {**before, **unread}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from governance.images import tombstone_key, tombstone_of
 from kb.erased import pieces
 from kb.model import Kind, Standing
-from kb.sweeps import ImageKind, TombstoneKind
+from kb.sweeps import ImageKind, SweepStatus, TombstoneKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -100,7 +100,11 @@ def _unbarred(
 
 
 def _before(tx: LedgerTx, tombstone: Tombstone) -> Tombstone | None:
-    """Return the tombstone whose place an erasure took."""
+    """Return the tombstone whose place an erasure took, unless the sweep that had left it was undone meanwhile."""
     key = tombstone_key(tombstone)
     kept = tx.sweeps.images_of_row(tombstone.sweep_id, ImageKind.TOMBSTONE, key)
-    return tombstone_of(key, kept[0].before) if kept and kept[0].before is not None else None
+    if not kept or kept[0].before is None:
+        return None
+    before = tombstone_of(key, kept[0].before)
+    sweep = tx.sweeps.get(before.sweep_id)
+    return None if sweep is None or sweep.status is SweepStatus.UNDONE else before

@@ -193,7 +193,8 @@ def _applied(writer: Writer, action: Action, occasion: Occasion) -> tuple[str, S
     if action.memory_id:
         id_ = MemoryId(action.memory_id)
         memory = writer.tx.memories.get([id_]).get(id_)
-        if (memory is None and not is_forgotten(action)) or (memory and memory.tenant != occasion.sweep.tenant):
+        is_needed = not is_forgotten(action) and not _is_collected(writer.tx, occasion.sweep, action)
+        if (memory is None and is_needed) or (memory and memory.tenant != occasion.sweep.tenant):
             return GONE, ()
         if memory and _has_changed(writer.tx, occasion.sweep.id, action, memory):
             return MOVED, ()
@@ -204,6 +205,11 @@ def _applied(writer: Writer, action: Action, occasion: Occasion) -> tuple[str, S
     if why and images:
         raise IntegrityError(f"an action was skipped ({why}) that had changed {len(images)} rows")
     return why, images
+
+
+def _is_collected(tx: LedgerTx, sweep: Sweep, action: Action) -> bool:
+    """Return whether an undo finds a memory gone that gc took: what else the action had changed is put back."""
+    return sweep.job is SweepJob.UNDO and bool(tx.erasure.collected(sweep.tenant, [action.memory_id]))
 
 
 def effect_of(job: SweepJob, kind: ActionKind) -> Effect | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from governance.effects.undone import SEQ, occupied, standing_row
+from governance.effects.undone import SEQ, disowned, occupied, standing_row, taken_by_gc
 from governance.hindrances import hindrances
 from governance.images import memory_columns, put_back
 from governance.plan import Plan
@@ -110,9 +110,11 @@ def _checked(tx: LedgerTx, sweep: Sweep) -> list[Action]:
     newest_first = [image for own in _images(tx, sweep.id, applied) for image in own]
     known = _memories(tx, newest_first)
     targets, moved = put_back(
-        newest_first, lambda kind, key: known.get(key) if kind is ImageKind.MEMORY else standing_row(tx, kind, key)
+        newest_first,
+        lambda kind, key: known.get(key) if kind is ImageKind.MEMORY else standing_row(tx, kind, key),
+        taken_by_gc(tx, sweep),
     )
-    if moved := [*moved, *occupied(tx, targets)]:
+    if moved := [*moved, *occupied(tx, targets), *disowned(tx, targets)]:
         count(Metric.SWEEPS_REFUSED, job=SweepJob.UNDO.value, why="stale")
         shown = named([key.replace("\x1f", " ") for key in moved])
         message = f"{len(moved):,} rows changed since sweep {sweep.id}, so nothing was undone: {shown}"

@@ -276,7 +276,7 @@ def _may_be_renewed(tx: LedgerTx, memory: Memory) -> bool:
     if memory.standing is not Standing.RETIRED:
         return True
     done = [j for j in tx.sweeps.of_memory(memory.id) if j.applied_at is not None and not j.skipped]
-    retired = [j for j in done if j.action.kind is ActionKind.RETIRE]
+    retired = [j for j in done if j.action.kind is ActionKind.RETIRE and "was" in j.action.detail]  # an undo has none
     return bool(retired) and retired[-1].action.detail.get("was") == Standing.ACTIVE.value
 
 

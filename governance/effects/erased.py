@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from governance.effects.plain import GONE
-from kb.erased import ERASED, WINDOW_ENDED, pieces
+from kb.erased import ERASED, WINDOW_ENDED, Words, pieces, spoken_by, without_others
 from kb.model import DocumentId, Kind, MemoryId, Standing
 from kb.sweeps import ActionKind, TombstoneKind
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from governance.effects import Effect, Occasion
     from governance.writer import Writer
+    from kb.ledger.ledger import LedgerTx
     from kb.model import Document, Json, Memory
     from kb.sweeps import Action
 
@@ -93,10 +94,12 @@ def _forgotten(writer: Writer, memory: Memory, left: Sequence[int] | None) -> No
     Args:
         writer: of the action.
         memory: what goes.
-        left: places of the pieces of its text that nobody else says; None: all of them.
+        left: places of the pieces of its text that nobody else says; None: it was not there when that was looked for.
     """
     tx, own = writer.tx, pieces(memory.text)
-    barred = own if left is None else tuple(own[place] for place in left if place < len(own))
+    if left is None:
+        left = _said_alone(tx, memory)
+    barred = tuple(own[place] for place in left if place < len(own))
     if memory.kind is Kind.ANSWER:  # a question is nobody's words but those of who asks
         barred = ()
     writer.add_tombstones(memory.tenant, TombstoneKind.TEXT, barred, is_erased=True, reason=ERASED)
@@ -111,6 +114,17 @@ def _forgotten(writer: Writer, memory: Memory, left: Sequence[int] | None) -> No
     for other in tx.memories.get(others).values():
         if other.contested and not tx.contradictions.of_memories([other.id], is_open=True):
             writer.put_memory(other, replace(other, contested=False))
+
+
+def _said_alone(tx: LedgerTx, memory: Memory) -> Sequence[int]:
+    """Return the places of the pieces of a memory's text that nobody says who stays; looks at all of the tenant's."""
+    words = Words([memory.text])
+    stay = (
+        o
+        for o in tx.erasing.others(memory.tenant)
+        if o.id != memory.id and o.kind is not Kind.ANSWER and (memory.doc_id is None or o.doc_id != memory.doc_id)
+    )
+    return without_others(memory.text, spoken_by(o.text for o in stay if words.quoted_in(o.text)))
 
 
 def _contested_by(writer: Writer, memory: Memory) -> list[MemoryId]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kb.evidence_rules import applied
+from kb.evidence_rules import applied, is_rejected
 from kb.history import AnswerId, EvidenceEvent, EvidenceKind
 from kb.model import FOREVER, Kind, Standing
+from kb.rolled_back import is_rolled_back
 from kb.sweeps import ActionKind, TombstoneKind
 from kb.trust import checked_confidence
 
@@ -25,6 +26,7 @@ GONE = "gone"  # the memory is no longer there
 ALREADY = "already"  # it is so, and was not made so by this action
 LEADS = "leads_on"  # an answer-key behind which there is something, by now or still
 PAST = "past"  # its document no longer holds it, or says when it ended
+DISOWNED = "disowned"  # who said it has gone, or was rolled back or rejected, since this was planned
 LAST = "last"  # nothing else is left of its document
 LIVE = (Standing.ACTIVE, Standing.QUARANTINED)
 
@@ -85,7 +87,7 @@ def quarantine(writer: Writer, memory: Memory | None, action: Action, _: Occasio
     return "" if left else why
 
 
-def activate(writer: Writer, memory: Memory | None, action: Action, _: Occasion) -> str:
+def activate(writer: Writer, memory: Memory | None, action: Action, occasion: Occasion) -> str:
     """Let a memory be retrieved, if the gate lets it pass. What a newer version has replaced stays replaced."""
     if memory is None:
         return GONE
@@ -93,6 +95,9 @@ def activate(writer: Writer, memory: Memory | None, action: Action, _: Occasion)
         return memory.standing.value
     if memory.valid_to != FOREVER:
         return PAST
+    own = (j for j in writer.tx.sweeps.of_memory(memory.id) if j.sweep_id == occasion.sweep.id)
+    if any(j.skipped == DISOWNED for j in own):
+        return DISOWNED
     said = str(action.detail.get("said") or "")
     return _put(writer, memory, replace(memory, standing=Standing.ACTIVE, standing_reason=said))
 
@@ -117,6 +122,8 @@ def weigh(writer: Writer, memory: Memory | None, action: Action, occasion: Occas
     history = writer.tx.evidence.of_memory(memory.id)
     told = {(e.kind, e.witness) for e in history}
     events = [e for e in _events(memory, action, occasion) if (e.kind, e.witness) not in told]
+    if any(_is_out(writer, e) for e in events):
+        return DISOWNED
     policy = occasion.policy.trust[memory.source_class]
     # what this sweep did to it before, perhaps after an interruption, is no later than the evidence
     heard = replace(memory, updated_at=min(memory.updated_at, occasion.now))
@@ -126,6 +133,16 @@ def weigh(writer: Writer, memory: Memory | None, action: Action, occasion: Occas
     writer.add_evidence(events)
     writer.put_memory(memory, after)
     return ""
+
+
+def _is_out(writer: Writer, event: EvidenceEvent) -> bool:
+    """Return whether the memory that says it has gone, or was rolled back or rejected, since this was planned."""
+    if event.teller is None:
+        return False
+    teller = writer.tx.memories.get([event.teller]).get(event.teller)
+    if teller is None:
+        return True
+    return is_rolled_back(teller) or is_rejected(teller, writer.tx.evidence.of_memory(teller.id))
 
 
 def _events(memory: Memory, action: Action, occasion: Occasion) -> list[EvidenceEvent]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from governance import images
 from governance.comparing.sayings import passed
 from governance.contradict import Contradict, compare
+from kb.evidence_rules import is_rejected
 from kb.model import DocumentId, MemoryId, Standing
+from kb.rolled_back import is_rolled_back
 from kb.sweeps import ImageKind, TombstoneKind
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from governance.effects import Occasion
     from governance.writer import Writer
     from kb.ledger.ledger import LedgerTx
-    from kb.model import Json, Memory
+    from kb.model import Document, Json, Memory
     from kb.sweeps import Action, Contradiction, Image, Sweep, Tombstone
 
     Columns = Mapping[str, Json]
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 MOVED = "moved"  # it has changed since
 ALREADY = "already"
 PAGE = 500
+ERASED_MARK = "erased:"  # begins what stands in the journal for an erased id
 SEQ = "seq"  # of the action that is undone, in an undo's detail
 
 
@@ -35,8 +38,12 @@ def put_back(writer: Writer, _: Memory | None, action: Action, occasion: Occasio
     if undone is None:
         return MOVED
     own = writer.tx.sweeps.images(undone, [seq]).get(seq, [])
-    targets, moved = images.put_back(reversed(own), lambda kind, key: standing_row(writer.tx, kind, key))
+    targets, moved = images.put_back(
+        reversed(own), lambda kind, key: standing_row(writer.tx, kind, key), taken_by_gc(writer.tx, occasion.sweep)
+    )
     if moved or occupied(writer.tx, targets) or _is_torn(writer.tx, targets, occasion.sweep):
+        return MOVED
+    if any(_is_erased(writer.tx, teller) for teller in _tellers(writer.tx, targets).values()):
         return MOVED
     for (kind, key), target in targets.items():
         _PUT[kind](writer, key, target)
@@ -53,10 +60,8 @@ def _contested(writer: Writer, own: Sequence[Image]) -> None:
         elif image.kind is ImageKind.MEMORY and _flag(image.before) is not _flag(image.after):
             sides.add(image.key)
     for memory in writer.tx.memories.get(map(MemoryId, sorted(sides))).values():
-        known = writer.tx.contradictions.of_memories([memory.id])
-        if known:  # a flag without any row is as old as the row that was erased: it goes back as it was
-            is_open = any(c.settled_at is None for c in known)
-            writer.put_memory(memory, replace(memory, contested=is_open))
+        is_open = bool(writer.tx.contradictions.of_memories([memory.id], is_open=True))
+        writer.put_memory(memory, replace(memory, contested=is_open))
 
 
 def _flag(columns: Columns | None) -> bool:
@@ -94,11 +99,36 @@ def standing_row(tx: LedgerTx, kind: ImageKind, key: str) -> Columns | None:
     return _READ[kind](tx, key)
 
 
+def taken_by_gc(tx: LedgerTx, sweep: Sweep) -> Callable[[str], bool]:
+    """Return what tells whether gc has taken a memory of a sweep's tenant."""
+    return lambda id_: id_ in tx.erasure.collected(sweep.tenant, [id_])
+
+
 def occupied(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> list[str]:
     """Return the documents that cannot come back, because another one is at their source now."""
     return [
         key for (kind, key), target in targets.items() if kind is ImageKind.DOCUMENT and _is_occupied(tx, key, target)
     ]
+
+
+def disowned(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> list[str]:
+    """Return the evidence that cannot come back, because who said it was rolled back or rejected since."""
+    told = {k: t for k, t in _tellers(tx, targets).items() if (ImageKind.MEMORY, t) not in targets}
+    found = tx.memories.get(sorted(set(told.values())))
+    out = {m.id for m in found.values() if is_rolled_back(m) or is_rejected(m, tx.evidence.of_memory(m.id))}
+    return [key for key, teller in told.items() if teller in out]
+
+
+def _tellers(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> dict[str, MemoryId]:
+    """Return the memories that have said what would come back as evidence, by its key."""
+    back = {key: target for (kind, key), target in targets.items() if kind is ImageKind.EVIDENCE and target is not None}
+    told = {key: images.event_of(key, target).teller for key, target in back.items() if _evidence(tx, key) is None}
+    return {key: MemoryId(teller) for key, teller in told.items() if teller}
+
+
+def _is_erased(tx: LedgerTx, teller: MemoryId) -> bool:
+    is_marked = teller.startswith(ERASED_MARK)
+    return is_marked or (not tx.memories.get([teller]) and teller in tx.erasure.erased_among([teller]))
 
 
 def _is_occupied(tx: LedgerTx, key: str, target: Columns | None) -> bool:
@@ -127,7 +157,14 @@ def _document(tx: LedgerTx, key: str) -> Columns | None:
 def _put_document(writer: Writer, key: str, target: Columns | None) -> None:
     document = writer.tx.documents.get(DocumentId(key))
     if document is not None and target is not None:
-        writer.put_document(document, images.document_with(document, target))
+        writer.put_document(document, _read_again(writer.tx, images.document_with(document, target)))
+
+
+def _read_again(tx: LedgerTx, document: Document) -> Document:
+    """Let the next sync read a document anew that comes back without a passage, which gc has taken meanwhile."""
+    if document.deleted_at is not None or len(tx.memories.get(document.memory_ids)) == len(document.memory_ids):
+        return document
+    return replace(document, fingerprint=replace(document.fingerprint, raw="", content=""), size=0, mtime_ns=0)
 
 
 def _version(tx: LedgerTx, key: str) -> Columns | None:

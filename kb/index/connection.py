@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kb.addresses import without_secret
@@ -30,6 +31,7 @@ LOGIN_CODES = frozenset({1400, 1401, 1402, 1403})
 CONNECT_FAILED = 2  # pymilvus' own code for a connection that cannot be made
 BAD_BM25 = "Invalid sparse row"  # Milvus Lite: a BM25 search met rows being written,
 NO_TERMS = f"{BAD_BM25}: NaN"  # or an index without a single term, whose mean length is 0/0
+STARTING, STARTING_S = "Mmap manager has not been init", 0.5  # Milvus Lite takes requests before it has quite begun
 REASON_LENGTH = 500  # a server's messages may quote the request
 
 
@@ -125,6 +127,9 @@ class Connection:
     def _is_mended(self, client: Client, error: Exception) -> bool:
         """Return whether the same request may do better now."""
         if BAD_BM25 in str(error):
+            return True
+        if STARTING in str(error):
+            time.sleep(STARTING_S)
             return True
         if self._launcher is None:
             return False

@@ -30,6 +30,7 @@ from kb.ledger.schema import (
 )
 from kb.ledger.schema_governance import actions, contradictions, images, slots, sweeps
 from kb.model import DocumentId, Kind, MemoryId
+from kb.sweeps import ImageKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,16 +50,25 @@ _QUOTES = sa.select(_C.answer_id, _C.quote, _C.title).where(
 _ANSWERS = sa.select(_A.id, _A.question, _A.text, _A.report).where(_A.tenant == _TENANT)
 _OTHERS = sa.select(_M.id, _M.kind, _M.doc_id, _M.source, _M.text).where(_M.tenant == _TENANT)
 
+_REJECTED = "rejected by %: %"  # a standing's reason that holds a person's words; any other is a program's, and governs
+_OWN = ": "  # what comes before a person's words
+_BEFORE, _AFTER = (c["standing_reason"].as_string() for c in (images.c.before, images.c.after))
+
 # What people and programs remark about memories, table by table: its key, whose it is, and the columns of remarks.
 _REMARKS: Mapping[str, tuple[sa.Table, sa.ColumnElement[str] | None, tuple[str, ...]]] = {
     "runs": (runs, runs.c.tenant, ("report",)),
     "slots": (slots, None, ("report",)),
     "sweeps": (sweeps, sweeps.c.tenant, ("reason",)),
-    "actions": (actions, None, ("detail", "skipped")),
+    "actions": (actions, sweeps.c.tenant, ("detail", "skipped")),
     "failures": (failures, failures.c.tenant, ("source", "message", "hint")),
     "memories": (memories, memories.c.tenant, ("standing_reason",)),
     "contradictions": (contradictions, contradictions.c.tenant, ("one_value", "other_value", "settled_by")),
-    "evidence": (evidence, evidence.c.tenant, ("reason",)),
+    "images": (images, sweeps.c.tenant, ("before", "after")),
+}
+_OF_SWEEPS = ("actions", "images")
+_ONLY: Mapping[str, sa.ColumnElement[bool]] = {
+    "memories": memories.c.standing_reason.like(_REJECTED),
+    "images": sa.and_(images.c.kind == ImageKind.MEMORY.value, sa.or_(_BEFORE.like(_REJECTED), _AFTER.like(_REJECTED))),
 }
 _COUNTED: Mapping[str, tuple[sa.Table, tuple[sa.ColumnElement[Any], ...]]] = {
     "memories": (memories, (memories.c.id,)),
@@ -136,6 +146,10 @@ class Erasing:
         for name, (table, whose, columns) in _REMARKS.items():
             keys = list(table.primary_key)
             query = sa.select(*keys, *(table.c[c] for c in columns))
+            if name in _OF_SWEEPS:
+                query = query.join_from(table, sweeps, sweeps.c.id == table.c.sweep_id)
+            if name in _ONLY:
+                query = query.where(_ONLY[name])
             if whose is not None:
                 query = query.where(sa.or_(whose == checked_key(tenant, "tenant"), whose == ""))
             for row in self._streamed(query, {}):
@@ -152,7 +166,8 @@ class Erasing:
         row = self._connection.execute(sa.select(*(of.c[c] for c in columns)).where(at)).first()
         if row is None:
             return False
-        left = {c: _silenced(value) for c, value in zip(columns, row, strict=True)}
+        silenced = _unreasoned if table in _ONLY else _silenced
+        left = {c: silenced(value) for c, value in zip(columns, row, strict=True)}
         if left.get(WHY_SKIPPED) == "" and row[columns.index(WHY_SKIPPED)]:
             left[WHY_SKIPPED] = SILENCED  # it must not look applied
         self._connection.execute(sa.update(of).where(at).values(left))
@@ -196,6 +211,13 @@ class Erasing:
     def _streamed(self, query: sa.Select[Any], named: Mapping[str, str]) -> Iterator[Sequence[Any]]:
         with self._connection.execute(query.execution_options(yield_per=STREAM), dict(named)) as rows:
             yield from rows
+
+
+def _unreasoned(value: Json) -> Json:
+    """Return a standing's reason, alone or in an image, without a person's words: who has decided so stays."""
+    if isinstance(value, dict):
+        return {key: _unreasoned(part) if key == "standing_reason" else part for key, part in value.items()}
+    return value.partition(_OWN)[0] if isinstance(value, str) else value
 
 
 def _silenced(value: Json) -> Json:

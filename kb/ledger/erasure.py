@@ -87,7 +87,9 @@ _ELSEWHERE = (
         documents.c.tenant == sa.bindparam("tenant"),
         documents.c.deleted_at.is_(None),
         documents.c.id != sa.bindparam("but"),
-        sa.or_(documents.c.raw == sa.bindparam("hash"), documents.c.content == sa.bindparam("hash")),
+        versions.c.doc_id == documents.c.id,
+        versions.c.version == documents.c.version,  # a document that waits to be read again has lost its own prints
+        sa.or_(versions.c.raw == sa.bindparam("hash"), versions.c.content == sa.bindparam("hash")),
     )
     .limit(1)
 )
@@ -259,6 +261,7 @@ class Erasure:
             marks = {i: mark for i, mark in marks.items() if i not in again}
             self._redact_details(marks)
             self._redact_images(marks)
+            self._redact_reports(marks)
         own = sa.and_(actions.c.sweep_id == checked_key(sweep_id, "sweep_id"), actions.c.applied_at.is_not(None))
         self._connection.execute(sa.update(actions).where(own).values(detail={}))
 
@@ -280,6 +283,13 @@ class Erasure:
             at = sa.and_(actions.c.sweep_id == sweep_id, actions.c.seq == seq)
             named = _renamed(json.loads(detail), marks)
             self._connection.execute(sa.update(actions).where(at).values(detail=named))
+
+    def _redact_reports(self, marks: Mapping[str, str]) -> None:
+        """Put marks into the reports of answers that stay: they name what was passed over."""
+        query = sa.select(answers.c.id, sa.cast(answers.c.report, sa.Text))
+        for id_, report in self._naming(query, marks):
+            named = _renamed(json.loads(report), marks)
+            self._connection.execute(sa.update(answers).where(answers.c.id == id_).values(report=named))
 
     def _redact_images(self, marks: Mapping[str, str]) -> None:
         """Take erased ids off the lists in images of documents, and out of what others heard from them.

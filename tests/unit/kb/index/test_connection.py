@@ -100,6 +100,24 @@ def test_an_address_that_is_none_is_the_operators_to_mend() -> None:
         Connection("nonsense").call(lambda client: client)
 
 
+@pytest.mark.parametrize("often", [1, 2])
+def test_a_server_that_has_not_quite_begun_is_asked_once_more(monkeypatch: pytest.MonkeyPatch, often: int) -> None:
+    connection, left = Connection("unix:/nowhere.sock"), [often]
+    monkeypatch.setattr(connection, "_connected", object)
+
+    def request(_: object) -> str:
+        if left[0]:
+            left[0] -= 1
+            raise exceptions.MilvusException(2000, 'Assert "init_flag_ == true"  => Mmap manager has not been init.')
+        return "found"
+
+    if often == 1:
+        assert connection.call(request) == "found"
+    else:
+        with pytest.raises(IndexUnavailable, match="has not been init"):
+            connection.call(request)
+
+
 def test_a_server_that_is_not_there_is_unavailable_and_passwords_stay_secret() -> None:
     connection = Connection("http://user:secret@127.0.0.1:1", timeout=0.5)
     with pytest.raises(IndexUnavailable) as caught:
