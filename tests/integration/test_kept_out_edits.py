@@ -1,4 +1,4 @@
-"""What was erased or rolled back stays out when another part of its file is edited (findings of a hostile review)."""
+"""What was erased or rolled back stays out when another part of its file is edited, or its text comes as a copy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NEW_ROW = "| New One | 1 | X9 |\n"
 BARE = "name | phone | no\n--- | --- | ---\n{}Ann Lee | 5551234 | X1\nBob Roy | 5559999 | X2"
 ABOUT = "The phone of Ann Lee is 5551234 in the house of hers"
 CASES: dict[str, tuple[str, str, str, str]] = {  # name of the file, before, after, what must not come back
-    # 1. lines have no sentences
+    # lines have no sentences
     "lines of a text": ("a.txt", lines("{p}"), lines("{p}", new="New Person, 1 Road\n"), PEOPLE[3]),
     "lines of code": ("a.py", lines('U{i} = "{p}"'), lines('U{i} = "{p}"', new="NEW = 1\n"), PEOPLE[3]),
     "lines of yaml": ("a.yaml", lines('u{i}: "{p}"'), lines('u{i}: "{p}"', new="new: 1\n"), PEOPLE[3]),
@@ -77,7 +77,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # name of the file, before, aft
         md("> " + ROWS.format(NEW_ROW).replace("\n", "\n> ")),
         "5551234",
     ),
-    # 2. what an item begins with
+    # what an item begins with
     "numbered items": ("a.md", numbered(), numbered("New Person lives elsewhere by now."), "lives at number 3 "),
     "numbered items in html": (
         "a.html",
@@ -92,11 +92,11 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # name of the file, before, aft
         "八八七七",
     ),
     "other bullets": ("a.md", md(f"- {ABOUT}."), md(f"* {ABOUT}."), "5551234"),
-    # 3. headings of forms that are alike
+    # headings of forms that are alike
     "a heading's level": ("a.md", md(f"## Ann Lee\n\n{LONG}"), md(f"### Ann Lee\n\n{LONG}"), "Ann Lee"),
     "a heading's form": ("a.md", md(f"## Ann Lee\n\n{LONG}"), md(f"Ann Lee\n-------\n\n{LONG}"), "Ann Lee"),
     "a heading's number": ("a.md", md(f"## 2. Ann Lee\n\n{LONG}"), md(f"## 3. Ann Lee\n\n{LONG}"), "Ann Lee"),
-    # 4. spelling
+    # spelling
     "quotation marks": ("a.md", md(f"It's said: {ABOUT}."), md(f"It’s said: {ABOUT}."), "5551234"),
     "emphasis": ("a.md", md(f"{ABOUT}."), md(ABOUT.replace("Ann Lee", "**Ann Lee**") + "."), "5551234"),
     "a full stop": ("a.md", md(ABOUT), md(f"{ABOUT}."), "5551234"),
@@ -116,14 +116,14 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # name of the file, before, aft
         md("## 王\n\n王小明的护照号码是 E887766。"),
         "887766",
     ),
-    # 5. two scripts
+    # two scripts
     "two scripts": (
         "a.md",
         md("## 王\n\n王小明，手机13800138000，邮箱wang@example.com。"),
         md("## 王\n\n王小明，手机13800138000，邮箱wang@example.com。每天晚上大家都会去听音乐会的演出。"),
         "13800138000",
     ),
-    # 6. sentences that are cut inside
+    # sentences that are cut inside
     "a long sentence": ("a.txt", clauses(), clauses("heir zero with no passport at all"), "Ann3 Lee3"),
     "a long Chinese sentence": (
         "a.txt",
@@ -175,7 +175,7 @@ COPIES = {
 def test_what_was_rolled_back_is_not_retrieved_from_an_edited_copy(
     store: Memories, folder: Path, tmp_path: Path, name: str
 ) -> None:
-    """7. Outside its own document only whole paragraphs count."""
+    """A copy that holds half of it, or more, is known by its sentences and rows."""
     table, words = ("name,phone,addr\n{}" + "\n".join(PEOPLE), PEOPLE[3].split(",")[0]), "ninety tons"
     before, after, ext = (
         (table[0].format(""), table[0].format("New,1,2\n"), "csv")
@@ -213,7 +213,7 @@ OVER = {
 def test_new_words_under_an_old_heading_come_in(
     store: Memories, folder: Path, tmp_path: Path, name: str, *, is_erased: bool
 ) -> None:
-    """8. Only headings that begin with # are known as headings."""
+    """A heading is known as one in every spelling, and alone bars nothing."""
     file, heading, _ = OVER[name]
     (folder / file).write_text(
         f"{LONG}\n\n{heading}\n\nIt carries ninety tons on every dry day.\n\n{REST}\n", encoding="utf-8"
@@ -233,7 +233,7 @@ def test_new_words_under_an_old_heading_come_in(
 
 
 def test_rows_of_small_numbers_keep_no_other_table_out(store: Memories, folder: Path, tmp_path: Path) -> None:
-    """9. A row of numbers is nobody's secret."""
+    """A row of numbers is nobody's secret."""
     (folder / "a.csv").write_text("day,errors,retries\n" + "".join(f"{d},{d % 3},0\n" for d in range(1, 20)))
     sync(store, folder)
     forget(store, tmp_path, stored(store, "errors")[0].id)
@@ -247,7 +247,7 @@ def rows(*names: str, end: str = "") -> str:
 
 
 def test_a_row_is_known_again_under_another_number(store: Memories, folder: Path, tmp_path: Path) -> None:
-    """10. Rows that are counted."""
+    """Rows that are counted get other numbers when one comes in before."""
     names = [f"Ann{i} Lee" for i in range(60)]
     (folder / "a.csv").write_text(rows(*names))
     sync(store, folder)
