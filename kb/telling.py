@@ -56,7 +56,7 @@ def marks(text: str) -> tuple[str, ...]:
     A heading alone is none: new words under an old heading are new. But where many paragraphs are alike, as in a form
     that is filled in for everybody, it is the heading, or a short line, that says whom one is about.
     """
-    own = list(bodies(text))
+    own = bodies(text)
     parts = (*(body.text for body in own), *(part for body in own for part in body.set_apart()))
     return tuple(dict.fromkeys((text, *filter(is_telling, parts))))
 

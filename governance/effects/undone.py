@@ -12,7 +12,7 @@ from governance.contradict import Contradict, compare
 from kb.evidence_rules import is_rejected
 from kb.model import DocumentId, MemoryId, Standing
 from kb.rolled_back import is_rolled_back
-from kb.sweeps import ImageKind, TombstoneKind
+from kb.sweeps import ActionKind, ImageKind, TombstoneKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,8 +60,18 @@ def _contested(writer: Writer, own: Sequence[Image]) -> None:
         elif image.kind is ImageKind.MEMORY and _flag(image.before) is not _flag(image.after):
             sides.add(image.key)
     for memory in writer.tx.memories.get(map(MemoryId, sorted(sides))).values():
-        is_open = bool(writer.tx.contradictions.of_memories([memory.id], is_open=True))
-        writer.put_memory(memory, replace(memory, contested=is_open))
+        known = writer.tx.contradictions.of_memories([memory.id])
+        if known or _was_contested(writer.tx, memory.id):
+            is_open = any(c.settled_at is None for c in known)
+            writer.put_memory(memory, replace(memory, contested=is_open))
+
+
+def _was_contested(tx: LedgerTx, id_: MemoryId) -> bool:
+    """Return whether a sweep had found what contests a memory; its row may have gone with the other side.
+
+    A flag that no row was ever behind, as an import may bring it, goes back as it was.
+    """
+    return any(j.action.kind is ActionKind.CONTEST and j.applied_at is not None for j in tx.sweeps.of_memory(id_))
 
 
 def _flag(columns: Columns | None) -> bool:
