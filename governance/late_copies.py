@@ -47,9 +47,9 @@ def with_late_copies(memories: Memories, reach: Reach) -> Reach:
 
 
 def unbar(memories: Memories, reach: Reach, late: Collection[MemoryId], sweeps: Collection[SweepId]) -> int:
-    """Take back the tombstones that sweeps of an erasure left for what copies say that stay; return how many.
+    """Take back the tombstones that sweeps of an erasure left for what late copies say; return how many.
 
-    A copy that was staged at the survey is late, too: its version might never have been switched in.
+    A copy that was staged at the survey is late: its version might never have been switched in.
     """
     return _unbarred(memories, reach.plan.tenant, late, sweeps, reach.words.spoken_in)
 

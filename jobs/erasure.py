@@ -34,7 +34,7 @@ from kb.index.projector import LOCK as PROJECTOR
 from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
 from kb.log import get_logger
-from kb.model import MemoryId
+from kb.model import MemoryId, Standing
 from kb.sweeps import ActionKind, SweepStatus
 
 if TYPE_CHECKING:
@@ -190,9 +190,10 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
             break
         ids = Selection(memories=tuple(left))
         again = surveyed(memories, replace(wanted, selection=ids), policy, clock.now())
+    stayed = {copy.id for copy in reach.copies if copy.standing is not Standing.STAGED}
     reach = with_late_copies(memories, reach)
-    if reach.copies:  # all of them: others may have changed one, or said it anew, since it was surveyed
-        unbar(memories, reach, [copy.id for copy in reach.copies], {sweep.id for sweep in done.sweeps})
+    if late := [copy.id for copy in reach.copies if copy.id not in stayed]:
+        unbar(memories, reach, late, {sweep.id for sweep in done.sweeps})
     for _ in range(ROUNDS):
         plan = left_over(memories, reach, policy, clock.now())
         if not plan.actions:
