@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from governance.effects.erased import ANSWER, DOCUMENT, GRADED, NAME, PIECES, REMARK
 from governance.plan import Plan
+from governance.reach import Reach
 from governance.retraction import ERASED as WITNESS_ERASED
 from governance.retraction import retracted, whole_roots, withdrawals
 from governance.selection import Selected, Selection, selected
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from governance.policy import Policy
-    from kb.ledger.descent import Given, Member
+    from governance.reach import Wanted
+    from kb.ledger.descent import Member
     from kb.ledger.erasing import Other
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
@@ -35,70 +37,6 @@ if TYPE_CHECKING:
     from kb.sweeps import Sweep, Tombstone
 
 PAGE = 500  # memories whose texts are held at a time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to be forgotten.
-
-    Args:
-        selection: memories or answers by id, or a source.
-        with_derived: also what was written from it.
-        with_copies: also other memories that say one of its sentences.
-    """
-
-    selection: Selection
-    with_derived: bool = False
-    with_copies: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """What an erasure takes, and what it leaves.
-
-    Args:
-        plan: what is done.
-        members: memories that go, by id.
-        documents: addresses of the documents that go as a whole, by id.
-        answers: answers of the tenant that go, newest first.
-        other_answers: ids of other tenants' answers that go.
-        keys: answer-keys that go with them.
-        derived: memories that were written from it, and stay.
-        copies: memories that say the same, and stay.
-        collected: memories of which gc has left traces alone; these go.
-        roots: names of the sources that its documents belong to.
-        hashes: of embedded texts whose vectors go.
-        counts: rows that are there now, by table.
-        words: what is not to be found any more; never shown, never kept.
-    """
-
-    plan: Plan
-    members: Mapping[MemoryId, Member]
-    documents: Mapping[DocumentId, str]
-    answers: Sequence[Given]
-    other_answers: Sequence[str]
-    keys: Sequence[MemoryId]
-    derived: Sequence[Member]
-    copies: Sequence[Member]
-    collected: Sequence[MemoryId]
-    roots: Sequence[str]
-    hashes: Sequence[str]
-    counts: Mapping[str, int]
-    words: Words = field(repr=False)
-
-    def as_json(self) -> dict[str, Json]:
-        """Return the report under the stable keys of docs/reference/json.md; no text of a memory is in it."""
-        return {
-            "memories": [_member_json(m) for m in self.members.values()],
-            "collected": list(self.collected),
-            "documents": [{"doc_id": id_, "source": source} for id_, source in self.documents.items()],
-            "answers": [{"id": a.id, "created_at": a.created_at, "outcome": a.outcome} for a in self.answers],
-            "answers_of_other_tenants": list(self.other_answers),
-            "answer_keys": list(self.keys),
-            "derived_not_erased": [_member_json(m) for m in self.derived],
-            "copies_not_erased": [_member_json(m) for m in self.copies],
-            "rows": dict(self.counts),
-        }
 
 
 @dataclass(slots=True, kw_only=True)
@@ -364,10 +302,6 @@ def _plan(tx: LedgerTx, policy: Policy, now: Instant, actions: Sequence[Action])
         ledger=str(tx.meta.get(META_KEY) or ""),
         actions=tuple(actions),
     )
-
-
-def _member_json(member: Member) -> dict[str, Json]:
-    return {"id": member.id, "kind": member.kind.value, "standing": member.standing.value, "doc_id": member.doc_id}
 
 
 def refuse_nameless(ids: Sequence[str], source: str) -> None:

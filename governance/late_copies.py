@@ -18,7 +18,7 @@ from kb.sweeps import ImageKind, SweepStatus, TombstoneKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from governance.erase import Reach
+    from governance.reach import Reach
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import MemoryId
@@ -47,9 +47,9 @@ def with_late_copies(memories: Memories, reach: Reach) -> Reach:
 
 
 def unbar(memories: Memories, reach: Reach, late: Collection[MemoryId], sweeps: Collection[SweepId]) -> int:
-    """Take back the tombstones that sweeps of an erasure left for what late copies say; return how many.
+    """Take back the tombstones that sweeps of an erasure left for what copies say that stay; return how many.
 
-    A copy that was staged at the survey is late: its version might never have been switched in.
+    A copy that was staged at the survey counts as late: its version might never have been switched in.
     """
     return _unbarred(memories, reach.plan.tenant, late, sweeps, reach.words.spoken_in)
 

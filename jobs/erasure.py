@@ -8,7 +8,7 @@ a process died, and everything may be done twice. Only when nothing is left to p
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,17 @@ from governance.erase import (
 )
 from governance.late_copies import said_since, unbar, unbar_resumed, with_late_copies
 from governance.policy import policy_of
+from governance.reach import Wanted, joined
 from governance.running import Run
 from governance.selection import Selection
 from governance.sweep import GONE, apply, resume
 from kb.erased import strings
-from kb.errors import DependencyError, InputError, KbError
+from kb.errors import DependencyError, InputError, KbError, UnknownMemory
 from kb.index.projector import LOCK as PROJECTOR
 from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
 from kb.log import get_logger
-from kb.model import MemoryId, Standing
+from kb.model import MemoryId
 from kb.sweeps import ActionKind, SweepStatus
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
     from crag_runtime.ports import GradeCache
     from governance.actor import Actor
-    from governance.erase import Reach, Wanted
     from governance.policy import Policy
+    from governance.reach import Reach
     from jobs.context import JobContext
     from jobs.report import Tally
     from kb.ledger.erasure import Pending
@@ -178,22 +179,21 @@ def _unsynced(memories: Memories, tenant: str, roots: Sequence[str]) -> Iterator
 
 
 def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy, actor: Actor, reason: str) -> Reach:
-    """Erase from ledger and index, once more for what was changed or written meanwhile; return the first reach."""
+    """Erase from ledger and index, once more for what was changed or written meanwhile; return what all rounds took."""
     clock = memories.clock
-    reach = surveyed(memories, wanted, policy, clock.now())
-    again = reach
+    reach = first = surveyed(memories, wanted, policy, clock.now())
+    again: Reach | None = first
     for _ in range(ROUNDS):
-        if again.plan.actions:
+        if again is not None and again.plan.actions:
             done.sweeps.append(carried_out(memories, again, policy=policy, actor=actor.name, reason=reason))
-        left = _left(memories, wanted, reach)
+            reach = joined(reach, again)
+        left = still_there(memories, reach) + (said_since(memories, first) if wanted.with_copies else [])
         if not left:
             break
-        ids = Selection(memories=tuple(left))
-        again = surveyed(memories, replace(wanted, selection=ids), policy, clock.now())
-    stayed = {copy.id for copy in reach.copies if copy.standing is not Standing.STAGED}
+        again = _again(memories, left, policy)
     reach = with_late_copies(memories, reach)
-    if late := [copy.id for copy in reach.copies if copy.id not in stayed]:
-        unbar(memories, reach, late, {sweep.id for sweep in done.sweeps})
+    if reach.copies:
+        unbar(memories, reach, [copy.id for copy in reach.copies], {sweep.id for sweep in done.sweeps})
     for _ in range(ROUNDS):
         plan = left_over(memories, reach, policy, clock.now())
         if not plan.actions:
@@ -203,9 +203,16 @@ def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy,
     return reach
 
 
-def _left(memories: Memories, wanted: Wanted, reach: Reach) -> list[MemoryId]:
-    """Return the memories that are there although they were to go, or have come meanwhile and are to go with them."""
-    return still_there(memories, reach) + (said_since(memories, reach) if wanted.with_copies else [])
+def _again(memories: Memories, left: Sequence[MemoryId], policy: Policy) -> Reach | None:
+    """Survey what is there still, or has come meanwhile: by itself, for nobody has asked for what lies beside it.
+
+    None: it went away by itself; whoever asks looks once more.
+    """
+    wanted = Wanted(selection=Selection(memories=tuple(left)))
+    try:
+        return surveyed(memories, wanted, policy, memories.clock.now())
+    except UnknownMemory:
+        return None
 
 
 def _finished_all(memories: Memories, settings: Settings, done: Erased, caches: Sequence[GradeCache]) -> list[SweepId]:

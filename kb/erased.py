@@ -40,13 +40,25 @@ class Words:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._said: dict[tuple[str, ...], list[tuple[tuple[str, ...], str]]] = {}
-        for text in texts:
-            for piece in pieces(text):
-                said = tuple(spelled(piece).split())
-                if len(said) >= LEAST:
-                    self._said.setdefault(said[:FIRST], []).append((said, piece))
+        self._look_for(piece for text in texts for piece in pieces(text))
+
+    def _look_for(self, wanted: Iterable[str]) -> None:
+        for piece in dict.fromkeys(wanted):
+            said = tuple(spelled(piece).split())
+            if len(said) >= LEAST:
+                self._said.setdefault(said[:FIRST], []).append((said, piece))
         self._sizes = sorted({len(first) for first in self._said})
         self._openings = {first[:LEAST] for first in self._said}
+
+    def __or__(self, other: Words) -> Words:
+        """Return what either says."""
+        both = Words(())
+        both._look_for((*self.looked_for(), *other.looked_for()))
+        return both
+
+    def looked_for(self) -> Iterator[str]:
+        """Yield the pieces."""
+        return (piece for said in self._said.values() for _, piece in said)
 
     def __bool__(self) -> bool:
         """Return whether there is anything to look for."""

@@ -14,7 +14,7 @@ from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
     from governance.actor import Actor
-    from governance.erase import Reach, Wanted
+    from governance.reach import Reach, Wanted
     from jobs.erasure import Erased
 
 SHOWN = 20  # of each list that a person sees; --json has them all
@@ -50,7 +50,8 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Erase memories for good: texts, vectors, caches, checkpoints, and the answers that rest on them."""
-    from governance.erase import Wanted, refuse_nameless
+    from governance.erase import refuse_nameless
+    from governance.reach import Wanted
     from governance.selection import Selection
     from kb.errors import Refused
     from kb_cli.values import readable

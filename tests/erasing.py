@@ -19,8 +19,8 @@ from crag_runtime.recording.feedback import give_feedback
 from crag_runtime.recording.spool import Spool
 from crag_runtime.result import AskRequest, Waiting
 from governance.actor import Actor
-from governance.erase import Wanted
 from governance.policy import policy_of
+from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from jobs.erasure import Erased

@@ -15,7 +15,7 @@ from crag_runtime.evidence import Finding
 from crag_runtime.recording.feedback import give_feedback
 from crag_runtime.result import AskRequest
 from governance.actor import Actor
-from governance.erase import Wanted
+from governance.reach import Wanted
 from governance.review import decide
 from governance.rollback import carried_out, surveyed
 from governance.selection import Selection

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from governance.actor import Actor, Role
-from governance.erase import Wanted
 from governance.policy import policy_of
+from governance.reach import Wanted
 from governance.selection import Selection
 from governance.undo import undo
 from jobs.erasure import forget as forgotten

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from governance.erase import Wanted
 from governance.planning import planned
+from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from governance.sweep import apply

@@ -11,9 +11,9 @@ import pytest
 
 from crag_runtime.caches.in_process import InProcessCache
 from crag_runtime.ports import GradeKey
-from governance.erase import Wanted
 from governance.planning import planned
 from governance.policy import policy_of
+from governance.reach import Wanted
 from governance.selection import Selection
 from governance.sweep import apply
 from jobs.context import JobContext

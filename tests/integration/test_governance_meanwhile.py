@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from governance.erase import Wanted, surveyed
+from governance.erase import surveyed
 from governance.planning import planned
+from governance.reach import Wanted
 from governance.selection import Selection
 from governance.sweep import apply
 from governance.undo import undo
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from governance.erase import Reach
+    from governance.reach import Reach
     from jobs.erasure import Erased
     from kb.model import Memory
     from kb.ports import Index

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from governance.actor import Actor
-from governance.erase import Wanted
+from governance.reach import Wanted
 from governance.selection import Selection
 from jobs import erasure
 from jobs.context import JobContext
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from governance.erase import Reach
+    from governance.reach import Reach
     from kb.memories import Memories
     from kb.model import Memory
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from governance.erase import Wanted
+from governance.reach import Wanted
 from governance.selection import Selection
 from jobs import erasure
 from kb.model import Standing

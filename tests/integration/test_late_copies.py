@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from governance.erase import Wanted, carried_out, surveyed
+from governance.erase import carried_out, surveyed
 from governance.late_copies import unbar, with_late_copies
+from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from governance.undo import undo
 from jobs import erasure
 from kb.errors import Refused
 from kb.memories import Memories, Note
-from kb.model import SourceClass, Standing
+from kb.model import Memory, SourceClass, Standing
 from kb.settings import Settings
 from kb.sweeps import SweepJob, TombstoneKind
 from tests.erasing import BY
 from tests.governing import a_policy, fill, governed
 from tests.invariants import broken
 from tests.rolling import FILLER, guide, later, note, roll_back, says, stored, sync
-from tests.stores import open_store, write
+from tests.stores import T0, open_store, write
 from tests.swept import policy
 
 if TYPE_CHECKING:
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from governance.erase import Reach
+    from governance.reach import Reach
     from jobs.erasure import Erased
     from kb.ledger.locks import Held
-    from kb.model import Memory
 
 NINETY = "The Anping bridge carries ninety tons on a dry day."
 FORTY = "The Anping bridge carries forty tons on a dry day."
@@ -55,29 +55,30 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Meanwhile:
-    """Lets something happen after the last survey of an erasure, before its sweep, which takes this lock."""
+    """Lets things happen one by one, each after a survey of an erasure, before its sweep, which takes this lock."""
 
-    def __init__(self, store: Memories, then: Callable[[], object]) -> None:
+    def __init__(self, store: Memories, *then: Callable[[], object]) -> None:
         self._lock = store.ledger.lock
-        self._then = then
+        self._then = list(then)
         self._has_consent = False
 
     def consent(self, _: Reach) -> None:
         self._has_consent = True
 
     def __call__(self, name: str, **wait: float) -> AbstractContextManager[Held]:
-        if name.startswith("govern:") and self._has_consent:
-            self._has_consent = False
-            self._then()
+        if name.startswith("govern:") and self._has_consent and self._then:
+            self._then.pop(0)()
         return self._lock(name, **wait)
 
 
-def forget(store: Memories, folder: Path, memory: Memory, meanwhile: Meanwhile | None = None) -> Erased:
+def forget(
+    store: Memories, folder: Path, memory: Memory, meanwhile: Meanwhile | None = None, *, with_copies: bool = False
+) -> Erased:
     """Erase a memory for good."""
     return erasure.forget(
         store,
         Settings(data_dir=folder.parent / "kb"),
-        Wanted(selection=Selection(memories=(memory.id,))),
+        Wanted(selection=Selection(memories=(memory.id,)), with_copies=with_copies),
         policy=policy(),
         actor=BY,
         consent=meanwhile.consent if meanwhile else lambda _: None,
@@ -136,6 +137,57 @@ def test_a_late_copy_does_not_let_other_words_back(
     assert barred(store, NINETY, FORTY) == [FORTY]
     with pytest.raises(Refused):
         note(store, FORTY)
+
+
+def test_a_late_copy_that_goes_too_takes_nothing_along_that_nobody_asked_for(
+    store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, other = note(store, NINETY), note(store, FORTY)
+    meanwhile = Meanwhile(store, lambda: note(store, f"{NINETY} {FORTY}"))
+    monkeypatch.setattr(store.ledger, "lock", meanwhile)
+    done = forget(store, folder, secret, meanwhile, with_copies=True)
+    assert stored(store, NINETY) == []
+    assert [m.id for m in stored(store, FORTY)] == [other.id], "it says not a word of what was to go"
+    assert done.reach is not None
+    assert [c.id for c in done.reach.copies] == [other.id], "it says what the late copy said: a person is told"
+    assert barred(store, NINETY, FORTY) == [NINETY]
+
+
+def test_what_is_written_while_a_late_copy_goes_is_late_too(
+    store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = note(store, NINETY)
+    meanwhile = Meanwhile(store, lambda: note(store, f"{NINETY} {FORTY}"), lambda: note(store, FORTY))
+    monkeypatch.setattr(store.ledger, "lock", meanwhile)
+    done = forget(store, folder, secret, meanwhile, with_copies=True)
+    assert stored(store, NINETY) == []
+    (copy,) = stored(store, FORTY)
+    assert done.reach is not None
+    assert [c.id for c in done.reach.copies] == [copy.id], "a person is told"
+    assert barred(store, NINETY, FORTY) == [NINETY]
+    assert broken(store) == []
+
+
+def test_a_late_copy_that_goes_by_itself_meanwhile_stops_nothing(
+    store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, survey, own = note(store, NINETY), erasure.surveyed, list[Memory]()
+
+    def surveyed_late(memories: Memories, wanted: Wanted, *others: Any) -> Reach:
+        if [m.id for m in own] == list(wanted.selection.memories):
+            with memories.ledger.write() as tx:
+                tx.memories.remove([own[0].id])
+                tx.outbox.mark([own[0].id], T0)
+        return survey(memories, wanted, *others)
+
+    meanwhile = Meanwhile(store, lambda: own.append(note(store, f"{NINETY} {FORTY}")))
+    monkeypatch.setattr(store.ledger, "lock", meanwhile)
+    monkeypatch.setattr(erasure, "surveyed", surveyed_late)
+    done = forget(store, folder, secret, meanwhile, with_copies=True)
+    assert done.is_complete
+    assert stored(store, NINETY) == []
+    assert barred(store, NINETY, FORTY) == [NINETY]
+    assert broken(store) == []
 
 
 def test_a_copy_that_is_staged_and_never_comes_leaves_the_words_barred(store: Memories, folder: Path) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from governance.erase import Wanted
 from governance.planning import planned
+from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from governance.sweep import apply

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from governance.corroborate import plan_promote
-from governance.erase import Wanted
+from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from governance.sweep import apply

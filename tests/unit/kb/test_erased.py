@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kb.erased import Words, numbers_of, pieces, spoken_by, strings, without_others
 from kb.telling import telling_sentences
 
 ENGLISH = "The vault opens with a phrase of three words. Its key hangs behind the copper astrolabe."
 CHINESE = "库房的备用口令是紫檀渡口三百二十七号。管理员把备用钥匙藏在琉璃灯座下面。"
+
+SAID = (
+    ENGLISH,
+    CHINESE,
+    "Its key hangs behind the copper astrolabe.",
+    "PIN 4711",
+    "A guard walks by at nine each night.",
+    "",
+)
 
 
 def test_a_sentence_is_found_whatever_stands_around_it() -> None:
@@ -49,6 +61,16 @@ def test_the_pieces_that_others_hold_are_told_one_by_one() -> None:
     assert words.spoken_in(f"So it is: {second}") == {second}
     assert words.spoken_in(f"{ENGLISH} And more.") == {ENGLISH, first, second}
     assert words.spoken_in("Nothing of the kind.") == set()
+
+
+@given(st.lists(st.sampled_from(SAID), max_size=4), st.lists(st.sampled_from(SAID), max_size=4), st.permutations(SAID))
+def test_words_of_two_rounds_are_found_as_if_looked_for_at_once(
+    first: list[str], later: list[str], text: list[str]
+) -> None:
+    both, at_once, looked_at = Words(first) | Words(later), Words([*first, *later]), " ".join(text[:3])
+    assert both.spoken_in(looked_at) == at_once.spoken_in(looked_at)
+    assert both.quoted_in(looked_at) == at_once.quoted_in(looked_at)
+    assert bool(both) == bool(at_once)
 
 
 def test_what_others_say_leaves_no_mark() -> None:
