@@ -24,7 +24,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Memories]:
-    """A store with its index in process."""
-    with open_store(tmp_path / "data") as memories:
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Memories]:
+    """A store with its index in process: on either database where a test asks for `ledger_url`, else on SQLite."""
+    url = request.getfixturevalue("ledger_url") if "ledger_url" in request.fixturenames else None
+    with open_store(tmp_path / "kb", ledger_url=url) as memories:
         yield memories

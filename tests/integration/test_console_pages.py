@@ -9,6 +9,7 @@ import lxml.html
 
 from governance import erase
 from governance.console.pages import overview, sources, sweeps
+from governance.reach import Wanted
 from governance.selection import Selection
 from kb.errors import LedgerUnavailable
 from kb.history import AnswerId
@@ -160,7 +161,7 @@ def test_what_is_gone_is_named_and_leads_nowhere(console, tenant):
     page = visit.get(f"/answers/a-{tenant}")
     assert "(gone)" in words_of(page)
     assert f"/memories/gone-{tenant}" not in page.text
-    own, wanted = policy(tenant=tenant), erase.Wanted(selection=Selection(memories=(one.id,)))
+    own, wanted = policy(tenant=tenant), Wanted(selection=Selection(memories=(one.id,)))
     done = erase.carried_out(
         console.memories, erase.surveyed(console.memories, wanted, own, T0), policy=own, actor="ada"
     )

@@ -8,55 +8,33 @@ import pytest
 import sqlalchemy as sa
 
 from governance.planning import planned
-from governance.reach import Wanted
 from governance.review import decide
-from governance.selection import Selection
 from governance.sweep import apply
-from jobs import erasure
 from kb.ledger.schema import METADATA
 from kb.memories import Note
 from kb.model import SourceClass, Standing
 from kb.rolled_back import is_rolled_back
-from kb.settings import Settings
 from kb.sweeps import SweepJob
 from tests.erasing import BY
+from tests.forgetting import forget
 from tests.invariants import broken
 from tests.rolling import asked, guide, later, note, poison, roll_back, stored, sync, take_back
-from tests.stores import open_store, write
+from tests.stores import write
 from tests.swept import policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kb.memories import Memories
     from kb.model import Memory
     from kb.sweeps import Sweep
 
+pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
+
 NINETY = "The Anping bridge carries ninety tons on a dry day."
 PHRASE = "The vault of the Anping bridge opens with the phrase marigold."
 COINS = "The toll of the Beihai bridge is three coins."
 KEEPER = "The Anping bridge carries a secret many tons at night, says its keeper."
-
-
-@pytest.fixture
-def store(ledger_url: str | None, tmp_path: Path) -> Iterator[Memories]:
-    """A store on either database, its index in process."""
-    with open_store(tmp_path / "kb", ledger_url=ledger_url) as memories:
-        yield memories
-
-
-def forget(store: Memories, tmp_path: Path, *memories: Memory) -> None:
-    """Erase memories for good."""
-    done = erasure.forget(
-        store,
-        Settings(data_dir=tmp_path / "kb"),
-        Wanted(selection=Selection(memories=tuple(m.id for m in memories))),
-        policy=policy(),
-        actor=BY,
-        consent=lambda _: None,
-    )
-    assert done.is_complete
 
 
 def decided(store: Memories, job: SweepJob, reason: str, *memories: Memory, tenant: str = "default") -> Sweep:

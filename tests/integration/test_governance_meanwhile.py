@@ -15,7 +15,6 @@ from governance.reach import Wanted
 from governance.selection import Selection
 from governance.sweep import apply
 from governance.undo import undo
-from jobs import erasure
 from kb.errors import InputError, LedgerUnavailable, Refused, StaleRevision, UnknownMemory
 from kb.history import EvidenceEvent, EvidenceKind
 from kb.ledger.engine import target_of
@@ -26,8 +25,8 @@ from kb.model import MemoryId, SourceClass, Standing
 from kb.settings import Settings
 from kb.sweeps import Action, ActionKind, Sweep, SweepId, SweepJob, SweepStatus
 from kb.trust import DAY_MS
-from tests.erasing import BY
 from tests.fakes.embedder import InterruptedEmbedder
+from tests.forgetting import forget
 from tests.governing import a_policy, fill, governed
 from tests.invariants import broken
 from tests.rolling import FILLER, guide, later, note, roll_back, says, stored, sync
@@ -35,7 +34,7 @@ from tests.stores import FakeClock, InProcessServer, open_store, write
 from tests.swept import plan_of, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from governance.reach import Reach
@@ -43,21 +42,9 @@ if TYPE_CHECKING:
     from kb.model import Memory
     from kb.ports import Index
 
+pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
+
 FORTY, NINETY, TWENTY = (f"The Anping bridge carries {n} tons on a dry day." for n in ("forty", "ninety", "twenty"))
-
-
-@pytest.fixture
-def store(ledger_url: str | None, tmp_path: Path) -> Iterator[Memories]:
-    """A store on either database, its index in process."""
-    with open_store(tmp_path / "kb", ledger_url=ledger_url) as memories:
-        yield memories
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "docs"
-    made.mkdir()
-    return made
 
 
 def forgotten(
@@ -69,14 +56,7 @@ def forgotten(
         if then is not None:
             then()
 
-    return erasure.forget(
-        store,
-        Settings(data_dir=folder.parent / "kb"),
-        Wanted(selection=Selection(memories=named), **wanted),
-        policy=policy(),
-        actor=BY,
-        consent=consent,
-    )
+    return forget(store, folder.parent, *named, consent=consent, **wanted)
 
 
 def changed(store: Memories, memory: Memory, **changes: object) -> None:

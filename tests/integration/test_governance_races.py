@@ -52,13 +52,6 @@ def store(ledger_url: str | None, tmp_path: Path, embedder: InterruptedEmbedder)
         yield memories
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "docs"
-    made.mkdir()
-    return made
-
-
 def only_document(store: Memories) -> Document:
     with store.ledger.read() as tx:
         (document,) = tx.documents.of_root("default", "docs", include_deleted=True)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from governance.actor import Actor
-from governance.reach import Wanted
-from governance.selection import Selection
 from jobs import erasure
 from jobs.context import JobContext
 from jobs.names import JobName
@@ -26,9 +24,9 @@ from kb.rebuild import Difference, difference, ledger_revisions, reindex
 from kb.settings import Settings
 from kb.sweeps import Action, ActionKind, Sweep, SweepId, SweepJob, SweepStatus
 from tests.fakes.embedder import InterruptedEmbedder
+from tests.forgetting import forget
 from tests.rolling import POISON, guide, later, note, says, stored, sync
 from tests.stores import InProcessServer, open_store, write
-from tests.swept import policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -105,13 +103,6 @@ def other(store: Memories, ledger_url: str | None, tmp_path: Path, server: Pausi
         yield memories
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "docs"
-    made.mkdir()
-    return made
-
-
 def differs(store: Memories) -> Difference:
     """Return in what index and ledger differ after one drain."""
     assert store.projector.drain().pending == 0
@@ -126,14 +117,6 @@ def changed(store: Memories, memory: Memory, **changes: Any) -> None:
         now = tx.memories.get([memory.id])[memory.id]
         tx.memories.replace([replace(now, rev=now.rev + 1, **changes)])
         tx.outbox.mark([memory.id], 0)
-
-
-def forgotten(
-    store: Memories, folder: Path, memory: Memory, consent: Callable[[Reach], None] = lambda _: None
-) -> erasure.Erased:
-    settings = Settings(data_dir=folder.parent / "kb")
-    wanted = Wanted(selection=Selection(memories=(memory.id,)), with_copies=True)
-    return erasure.forget(store, settings, wanted, policy=policy(), actor=BY, consent=consent)
 
 
 def lose_the_lock(store: Memories, home: Path) -> None:
@@ -203,7 +186,7 @@ def test_a_copy_that_is_erased_between_its_staging_and_its_writing_ahead_is_in_n
         syncing.start()
         assert store.projector.is_staged.wait(60)  # type: ignore[attr-defined] # the one above
 
-    done = forgotten(other, folder, secret, consent=stage)
+    done = forget(other, folder.parent, secret, consent=stage, with_copies=True)
     store.projector.may_go.set()
     syncing.join(60)
     assert done.is_complete
@@ -228,7 +211,7 @@ def test_what_was_erased_after_a_sync_had_read_it_is_not_even_staged(
     secret = note(other, POISON)
     embedder = InterruptedEmbedder()
     store.embedder = embedder
-    embedder.then = lambda: forgotten(other, folder, secret)
+    embedder.then = lambda: forget(other, folder.parent, secret, with_copies=True)
     store.projector = DyingProjector(store.ledger, store.generations, store.clock)
     write(folder, guide_md=guide(load=POISON))
     report = sync(store, folder)
@@ -281,7 +264,7 @@ def test_a_page_that_was_read_before_an_erasure_is_written_without_what_was_eras
 ) -> None:
     stays, goes = note(store, "The bridge stays."), note(store, POISON)
     page = [store.get(m.id, "default") for m in (stays, goes)]
-    forgotten(store, folder, goes)
+    forget(store, folder.parent, goes, with_copies=True)
     with store.ledger.read() as tx:
         current = store.generations.current(tx)
     assert current is not None

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from governance.reach import Wanted
-from governance.selection import Selection
-from jobs import erasure
 from kb.model import Standing
-from kb.settings import Settings
-from tests.erasing import BY
+from tests.forgetting import forget
 from tests.rolling import later, note, roll_back, says, stored, sync
-from tests.swept import policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,18 +128,6 @@ CASES: dict[str, tuple[str, str, str, str]] = {  # name of the file, before, aft
         "王小明3的",
     ),
 }
-
-
-def forget(store: Memories, home: Path, id_: str) -> None:
-    done = erasure.forget(
-        store,
-        Settings(data_dir=home / "kb"),
-        Wanted(selection=Selection(memories=(id_,))),
-        policy=policy(),
-        actor=BY,
-        consent=lambda _: None,
-    )
-    assert done.is_complete
 
 
 @pytest.mark.parametrize("name", CASES)

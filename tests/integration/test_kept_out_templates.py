@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from governance.reach import Wanted
-from governance.selection import Selection
-from jobs import erasure
 from kb.model import Standing
-from kb.settings import Settings
-from tests.erasing import BY
+from tests.forgetting import forget
 from tests.invariants import broken
 from tests.rolling import FILLER, later, note, roll_back, says, stored, sync
 from tests.stores import write
-from tests.swept import policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,19 +33,6 @@ WHOM = {
     "two headings": "## Ann Lee\n\n### Grade 9\n\n",
     "a short paragraph": "## Person\n\nAnn Lee.\n\n",
 }
-
-
-def forget(store: Memories, home: Path, memory: Memory) -> None:
-    """Erase one memory for good."""
-    done = erasure.forget(
-        store,
-        Settings(data_dir=home / "kb"),
-        Wanted(selection=Selection(memories=(memory.id,))),
-        policy=policy(),
-        actor=BY,
-        consent=lambda _: None,
-    )
-    assert done.is_complete
 
 
 def the_one(store: Memories, words: str) -> Memory:

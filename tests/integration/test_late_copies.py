@@ -17,78 +17,25 @@ from jobs import erasure
 from kb.errors import Refused
 from kb.memories import Memories, Note
 from kb.model import Memory, SourceClass, Standing
-from kb.settings import Settings
 from kb.sweeps import SweepJob, TombstoneKind
 from tests.erasing import BY
+from tests.forgetting import Meanwhile, barred, forget
 from tests.governing import a_policy, fill, governed
 from tests.invariants import broken
 from tests.rolling import FILLER, guide, later, note, roll_back, says, stored, sync
-from tests.stores import T0, open_store, write
+from tests.stores import T0, write
 from tests.swept import policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from governance.reach import Reach
-    from jobs.erasure import Erased
-    from kb.ledger.locks import Held
+
+pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
 
 NINETY = "The Anping bridge carries ninety tons on a dry day."
 FORTY = "The Anping bridge carries forty tons on a dry day."
 NEW = "A canteen was opened in the spring of this year."
-
-
-@pytest.fixture
-def store(ledger_url: str | None, tmp_path: Path) -> Iterator[Memories]:
-    """A store on either database, its index in process."""
-    with open_store(tmp_path / "kb", ledger_url=ledger_url) as memories:
-        yield memories
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "docs"
-    made.mkdir()
-    return made
-
-
-class Meanwhile:
-    """Lets things happen one by one, each after a survey of an erasure, before its sweep, which takes this lock."""
-
-    def __init__(self, store: Memories, *then: Callable[[], object]) -> None:
-        self._lock = store.ledger.lock
-        self._then = list(then)
-        self._has_consent = False
-
-    def consent(self, _: Reach) -> None:
-        self._has_consent = True
-
-    def __call__(self, name: str, **wait: float) -> AbstractContextManager[Held]:
-        if name.startswith("govern:") and self._has_consent and self._then:
-            self._then.pop(0)()
-        return self._lock(name, **wait)
-
-
-def forget(
-    store: Memories, folder: Path, memory: Memory, meanwhile: Meanwhile | None = None, *, with_copies: bool = False
-) -> Erased:
-    """Erase a memory for good."""
-    return erasure.forget(
-        store,
-        Settings(data_dir=folder.parent / "kb"),
-        Wanted(selection=Selection(memories=(memory.id,)), with_copies=with_copies),
-        policy=policy(),
-        actor=BY,
-        consent=meanwhile.consent if meanwhile else lambda _: None,
-    )
-
-
-def barred(store: Memories, *texts: str) -> list[str]:
-    with store.ledger.read() as tx:
-        found = tx.tombstones.among("default", TombstoneKind.TEXT, texts)
-    return [text for text in texts if text in found and found[text].is_erased]
 
 
 def test_what_a_late_copy_says_is_not_kept_out(store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +46,7 @@ def test_what_a_late_copy_says_is_not_kept_out(store: Memories, folder: Path, mo
     later(store)
     meanwhile = Meanwhile(store, lambda: sync(store, folder))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    done = forget(store, folder, secret, meanwhile)
+    done = forget(store, folder.parent, secret, consent=meanwhile.consent)
     assert done.reach is not None
     (copy,) = stored(store, NINETY)
     assert [c.id for c in done.reach.copies] == [copy.id], "a person is told"
@@ -119,7 +66,7 @@ def test_what_was_rolled_back_before_is_so_again(
     agents = Note(text=f"{NINETY} {FILLER}", tenant="default", by=SourceClass.AGENT)
     meanwhile = Meanwhile(store, lambda: store.add_note(agents))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    forget(store, folder, bad, meanwhile)
+    forget(store, folder.parent, bad, consent=meanwhile.consent)
     with store.ledger.read() as tx:
         (left,) = tx.tombstones.among("default", TombstoneKind.TEXT, [NINETY]).values()
     assert (left.is_erased, left.sweep_id) == (False, sweep.id)
@@ -133,7 +80,7 @@ def test_a_late_copy_does_not_let_other_words_back(
     secret = note(store, f"{NINETY} {FORTY}")
     meanwhile = Meanwhile(store, lambda: note(store, NINETY))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    forget(store, folder, secret, meanwhile)
+    forget(store, folder.parent, secret, consent=meanwhile.consent)
     assert barred(store, NINETY, FORTY) == [FORTY]
     with pytest.raises(Refused):
         note(store, FORTY)
@@ -145,7 +92,7 @@ def test_a_late_copy_that_goes_too_takes_nothing_along_that_nobody_asked_for(
     secret, other = note(store, NINETY), note(store, FORTY)
     meanwhile = Meanwhile(store, lambda: note(store, f"{NINETY} {FORTY}"))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    done = forget(store, folder, secret, meanwhile, with_copies=True)
+    done = forget(store, folder.parent, secret, consent=meanwhile.consent, with_copies=True)
     assert stored(store, NINETY) == []
     assert [m.id for m in stored(store, FORTY)] == [other.id], "it says not a word of what was to go"
     assert done.reach is not None
@@ -159,7 +106,7 @@ def test_what_is_written_while_a_late_copy_goes_is_late_too(
     secret = note(store, NINETY)
     meanwhile = Meanwhile(store, lambda: note(store, f"{NINETY} {FORTY}"), lambda: note(store, FORTY))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    done = forget(store, folder, secret, meanwhile, with_copies=True)
+    done = forget(store, folder.parent, secret, consent=meanwhile.consent, with_copies=True)
     assert stored(store, NINETY) == []
     (copy,) = stored(store, FORTY)
     assert done.reach is not None
@@ -183,7 +130,7 @@ def test_a_late_copy_that_goes_by_itself_meanwhile_stops_nothing(
     meanwhile = Meanwhile(store, lambda: own.append(note(store, f"{NINETY} {FORTY}")))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
     monkeypatch.setattr(erasure, "surveyed", surveyed_late)
-    done = forget(store, folder, secret, meanwhile, with_copies=True)
+    done = forget(store, folder.parent, secret, consent=meanwhile.consent, with_copies=True)
     assert done.is_complete
     assert stored(store, NINETY) == []
     assert barred(store, NINETY, FORTY) == [NINETY]
@@ -193,7 +140,7 @@ def test_a_late_copy_that_goes_by_itself_meanwhile_stops_nothing(
 def test_a_copy_that_is_staged_and_never_comes_leaves_the_words_barred(store: Memories, folder: Path) -> None:
     staged = replace(governed("staged", policy=a_policy(), standing=Standing.STAGED), text=NINETY)
     fill(store, [staged])
-    done = forget(store, folder, note(store, NINETY))
+    done = forget(store, folder.parent, note(store, NINETY))
     assert done.reach is not None
     assert [c.id for c in done.reach.copies] == ["default-staged"], "its words are in the ledger: a person is told"
     assert barred(store, NINETY) == [NINETY]
@@ -207,7 +154,7 @@ def test_an_erasure_that_died_before_it_looked_for_late_copies_is_mended(store: 
     (copy, _) = store.add_note(late)
     carried_out(store, reach, policy=policy(), actor="ada")
     assert barred(store, NINETY) == [NINETY]
-    forget(store, folder, note(store, FORTY))  # finishes it
+    forget(store, folder.parent, note(store, FORTY))  # finishes it
     assert barred(store, NINETY, FORTY) == [FORTY]
     assert [m.id for m in stored(store, NINETY)] == [copy.id]
     assert broken(store) == []
@@ -239,7 +186,7 @@ def test_what_is_there_again_keeps_its_history_when_the_journal_lets_go(store: M
     rejected = decide(store, [again.id], SweepJob.REJECT, policy=policy(), actor=BY, reason="after").sweep
     assert rejected is not None
     later(store)
-    forget(store, folder, note(store, FORTY))  # finishes it
+    forget(store, folder.parent, note(store, FORTY))  # finishes it
     with store.ledger.read() as tx:
         assert [j.sweep_id for j in tx.sweeps.of_memory(again.id)] == [rejected.id]
     undo(store, rejected.id, "default", actor="ada", policy=policy())

@@ -7,41 +7,31 @@ from typing import TYPE_CHECKING
 import pytest
 
 from governance.planning import planned
-from governance.reach import Wanted
 from governance.review import decide
-from governance.selection import Selection
 from governance.sweep import apply
 from governance.undo import undo
-from jobs import erasure
 from kb.errors import Refused, StalePlan
 from kb.model import SourceClass, Standing
-from kb.settings import Settings
 from kb.sweeps import SweepJob
 from tests.disputing import FIFTY, FORTY, keep, now_of, open_contradictions, recheck, said
 from tests.erasing import BY
-from tests.integration.test_late_copies import Meanwhile, barred
+from tests.forgetting import Meanwhile, barred, forget
 from tests.invariants import broken
 from tests.rolling import guide, later, note, roll_back, stored, sync, take_back
-from tests.stores import open_store, write
+from tests.stores import write
 from tests.swept import policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kb.memories import Memories
     from kb.model import Memory
     from kb.sweeps import Sweep
 
+pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
+
 NINETY = "The Anping bridge carries ninety tons on a dry day."
 COINS = "The toll of the Beihai bridge is three coins."
-
-
-@pytest.fixture
-def store(ledger_url: str | None, tmp_path: Path) -> Iterator[Memories]:
-    """A store on either database, its index in process."""
-    with open_store(tmp_path / "kb", ledger_url=ledger_url) as memories:
-        yield memories
 
 
 def swept(store: Memories, job: SweepJob) -> Sweep:
@@ -136,14 +126,7 @@ def test_what_is_said_again_while_its_traces_are_erased_bars_nobody_else(
     note(store, f"{COINS}\n\n{NINETY}")
     meanwhile = Meanwhile(store, lambda: note(store, NINETY))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    erasure.forget(
-        store,
-        Settings(data_dir=tmp_path / "kb"),
-        Wanted(selection=Selection(memories=(secret.id,))),
-        policy=policy(),
-        actor=BY,
-        consent=meanwhile.consent,
-    )
+    forget(store, tmp_path, secret, consent=meanwhile.consent)
     assert barred(store, NINETY) == [], "another memory, which stays, says it"
     assert broken(store) == []
 

@@ -8,38 +8,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from governance.corroborate import plan_promote
-from governance.reach import Wanted
 from governance.review import decide
-from governance.selection import Selection
 from governance.sweep import apply
 from governance.undo import undo
-from jobs import erasure
 from kb.errors import Refused
 from kb.model import Standing
-from kb.settings import Settings
 from kb.sweeps import SweepJob
 from tests.disputing import FIFTY, FORTY, events_of, keep, now_of, open_contradictions, promote, recheck, said
 from tests.erasing import BY
+from tests.forgetting import forget
 from tests.integration.test_withdrawal import FORGED, HONEST, WAITS
 from tests.invariants import broken
 from tests.rolling import later, roll_back, take_back
-from tests.stores import open_store
 from tests.swept import policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kb.memories import Memories
     from kb.model import Memory
     from kb.sweeps import Sweep
 
-
-@pytest.fixture
-def store(ledger_url: str | None, tmp_path: Path) -> Iterator[Memories]:
-    """A store on either database, its index in process."""
-    with open_store(tmp_path / "kb", ledger_url=ledger_url) as memories:
-        yield memories
+pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
 
 
 def put_away(store: Memories, memory: Memory, how: str) -> Sweep:
@@ -50,19 +40,6 @@ def put_away(store: Memories, memory: Memory, how: str) -> Sweep:
     done = decide(store, [memory.id], SweepJob.REJECT, policy=policy(), actor=BY, reason="forged").sweep
     assert done is not None
     return done
-
-
-def forget(store: Memories, tmp_path: Path, memory: Memory) -> None:
-    """Erase a memory for good."""
-    done = erasure.forget(
-        store,
-        Settings(data_dir=tmp_path / "kb"),
-        Wanted(selection=Selection(memories=(memory.id,))),
-        policy=policy(),
-        actor=BY,
-        consent=lambda _: None,
-    )
-    assert done.is_complete
 
 
 def let_go(store: Memories, tmp_path: Path, memory: Memory, how: str) -> None:

@@ -13,18 +13,18 @@ from crag_runtime.recording.spool import Spool
 from crag_runtime.store import Store
 from governance import erase
 from governance.actor import Actor
+from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from governance.undo import undo
-from jobs import erasure
 from kb.history import Edge, EdgeKind, EvidenceEvent, EvidenceKind
 from kb.ledger.schema import evidence
 from kb.ledger.schema_governance import actions, images
 from kb.model import SourceClass, Standing
-from kb.settings import Settings
 from kb.sweeps import ActionKind, SweepJob
 from kb.trust import DAY_MS
 from tests.disputing import FIFTY, FORTY, events_of, keep, now_of, policy, promote, recheck, said
+from tests.forgetting import forget
 from tests.invariants import broken
 from tests.learned_samples import a_learned, agreeing, disagreeing
 from tests.rolling import later, look, roll_back
@@ -166,8 +166,8 @@ def test_a_check_needs_two_sources_that_are_left(store: Memories, roots: str) ->
     assert len(events_of(store, HELD)) == roots.count("+") - 1
 
 
-def forget(store: Memories, **wanted: Any) -> None:
-    want = erase.Wanted(selection=Selection(**wanted))
+def erase_rows(store: Memories, **wanted: Any) -> None:
+    want = Wanted(selection=Selection(**wanted))
     reach = erase.surveyed(store, want, policy(), store.clock.now())
     erase.carried_out(store, reach, policy=policy(), actor="ann")
 
@@ -178,7 +178,7 @@ def test_an_erased_witness_has_never_spoken_and_is_named_nowhere(store: Memories
     recheck(store)
     assert events_of(store, HELD) == [("agreement", 1.0, "a")]
     later(store)
-    forget(store, **wanted)
+    erase_rows(store, **wanted)
     assert events_of(store, HELD) == []
     assert columns(now_of(store, HELD)[0]) == columns(HELD)
     with store.ledger.write() as tx:
@@ -195,14 +195,7 @@ def test_who_had_heard_an_erased_witness_keeps_its_history(store: Memories, tmp_
     recheck(store)
     noted = decide(store, [HELD.id], SweepJob.ANNOTATE, policy=policy(), actor=Actor(name="ann"), reason="so it is")
     later(store)
-    erasure.forget(
-        store,
-        Settings(data_dir=tmp_path / "kb"),
-        erase.Wanted(selection=Selection(memories=(FORGED.id,))),
-        policy=policy(),
-        actor=Actor(name="ann"),
-        consent=lambda _: None,
-    )
+    forget(store, tmp_path, FORGED)
     assert noted.sweep is not None
     with store.ledger.read() as tx:
         told = {j.action.kind: j for j in tx.sweeps.of_memory(HELD.id)}
