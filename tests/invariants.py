@@ -17,6 +17,7 @@ from kb.sweeps import ActionKind
 if TYPE_CHECKING:
     from kb.memories import Memories
     from kb.model import Memory
+    from kb.sweeps import Tombstone
 
 Row = Any
 Tables = dict[str, list[Any]]
@@ -39,7 +40,7 @@ def broken(store: Memories) -> list[str]:
     found += _orphans(tables, stored)
     found += _conflicts(tables, stored)
     found += _standings(tables, stored)
-    found += _barred(stored, bars)
+    found += _barred(tables, stored, bars)
     found += [f"the outbox still has {len(tables['outbox'])} entries"] if tables["outbox"] else []
     if (differs := reconcile(store)).ids:
         found.append(f"the index differs: {differs}")
@@ -151,8 +152,11 @@ def _standings(tables: Tables, stored: dict[Any, Memory]) -> list[str]:
     return found
 
 
-def _barred(stored: dict[Any, Memory], bars: Any) -> list[str]:
-    """Return who says what must not be said: nobody what was erased, nothing new what was rolled back."""
+def _barred(tables: Tables, stored: dict[Any, Memory], bars: Any) -> list[str]:
+    """Return who says what must not be said: nobody what was erased, nothing new what was rolled back.
+
+    New is what was written since, but for the time that the rollback was undone, until that was undone, too.
+    """
     found = []
     for memory in stored.values():
         bar = bars.get(memory.text)
@@ -164,9 +168,15 @@ def _barred(stored: dict[Any, Memory], bars: Any) -> list[str]:
                 f"{memory.id} ({memory.kind}, {memory.standing_reason!r}, since {memory.created_at}) says {whole} of"
                 f" {bar.tombstone}"
             )
-        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT and memory.created_at > bar.tombstone.at:
+        elif _speaks(memory) and memory.kind is not Kind.DOCUMENT and _stood(tables, bar.tombstone, memory.created_at):
             found.append(f"{memory.id} ({memory.kind}) is active since {memory.created_at} and says {bar.tombstone}")
     return found
+
+
+def _stood(tables: Tables, tombstone: Tombstone, at: int) -> bool:
+    undone = {s.id: s.started_at for s in tables["sweeps"] if s.undoes == tombstone.sweep_id}
+    redone = [(undone[s.undoes], s.finished_at) for s in tables["sweeps"] if s.undoes in undone]
+    return at > tombstone.at and not any(since <= at <= until for since, until in redone)
 
 
 def _speaks(memory: Memory) -> bool:

@@ -12,14 +12,15 @@ from governance.review import decide
 from governance.sweep import apply
 from governance.undo import undo
 from kb.errors import Refused
-from kb.model import Standing
+from kb.memories import Note
+from kb.model import SourceClass, Standing
 from kb.sweeps import SweepJob
 from tests.disputing import FIFTY, FORTY, events_of, keep, now_of, open_contradictions, promote, recheck, said
 from tests.erasing import BY
 from tests.forgetting import forget
 from tests.integration.test_withdrawal import FORGED, HONEST, WAITS
 from tests.invariants import broken
-from tests.rolling import later, roll_back, take_back
+from tests.rolling import later, note, roll_back, take_back
 from tests.swept import policy
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from kb.sweeps import Sweep
 
 pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
+
+
+NINETY = "The Anping bridge carries ninety tons on a dry day."
 
 
 def put_away(store: Memories, memory: Memory, how: str) -> Sweep:
@@ -119,3 +123,18 @@ def test_who_comes_back_is_contested_no_more_if_its_rival_was_erased_meanwhile(
     (now,) = now_of(store, one)
     assert not now.contested
     assert [b for b in broken(store) if "contested" in b] == []
+
+
+def test_what_was_said_while_a_rollback_was_undone_stays_and_nothing_that_comes_after(store: Memories) -> None:
+    (bad, _) = store.add_note(Note(text=NINETY, tenant="default", by=SourceClass.AGENT))
+    (sweep,) = roll_back(store, memories=(bad.id,))
+    back = undo(store, sweep.id, "default", actor="ann", policy=policy())
+    later(store)
+    witness = note(store, NINETY)
+    later(store)
+    take_back(store, back)
+    assert store.get(bad.id, "default").standing is Standing.QUARANTINED
+    assert store.get(witness.id, "default").standing is Standing.ACTIVE
+    later(store)
+    assert note(store, f"{NINETY} So it says.").standing is Standing.QUARANTINED
+    assert broken(store) == []
