@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from governance.effects.erased import ANSWER, DOCUMENT, GRADED, NAME, PIECES, REMARK
+from governance.effects.erased import ANSWER, BELOW, DOCUMENT, GRADED, NAME, PIECES, REMARK
 from governance.plan import Plan
-from governance.reach import Reach
+from governance.reach import Reach, may_never_come, reachable
 from governance.retraction import ERASED as WITNESS_ERASED
 from governance.retraction import retracted, whole_roots, withdrawals
 from governance.selection import Selected, Selection, selected
@@ -21,7 +21,7 @@ from kb.erased import ERASED, Words, spoken_by, without_others
 from kb.errors import InputError
 from kb.history import EdgeKind
 from kb.index.generations import META_KEY
-from kb.model import DocumentId, Kind, MemoryId, Standing
+from kb.model import DocumentId, Kind, MemoryId
 from kb.sweeps import Action, ActionKind, SweepJob, TombstoneKind
 
 if TYPE_CHECKING:
@@ -41,26 +41,48 @@ PAGE = 500  # memories whose texts are held at a time
 
 @dataclass(slots=True, kw_only=True)
 class _Chosen:
-    """What goes, while it is being found; what was written from it or says the same; and its words."""
+    """What goes, while it is being found; what was written from it or says the same; and its words.
+
+    Args:
+        said: by which answers and remarks are found that quote it; None: by the words of all that goes.
+        own: those of the memories that were asked for, and not for being copies.
+        below: what was written from each, by ids.
+    """
 
     ids: set[str]
     answers: set[str]
     documents: set[str]
     collected: set[MemoryId]
+    said: Words | None = None
+    own: frozenset[str] = frozenset()
+    below: Mapping[str, set[str]] = field(default_factory=dict)
     derived: list[Member] = field(default_factory=list)
     copies: list[Other] = field(default_factory=list)
+    named: Words = field(default_factory=lambda: Words(()))
     words: Words = field(default_factory=lambda: Words(()))
 
+    @property
+    def quoted(self) -> Words:
+        """The words for which answers and remarks go."""
+        return self.words if self.said is None else self.said
 
-def surveyed(memories: Memories, wanted: Wanted, policy: Policy, now: Instant) -> Reach:
+
+def surveyed(memories: Memories, wanted: Wanted, policy: Policy, now: Instant, said: Words | None = None) -> Reach:
     """Return what an erasure would take now; reads alone, every answer and every memory of the tenant once.
+
+    Args:
+        memories: the store.
+        wanted: what is to go.
+        policy: of the tenant.
+        now: the instant.
+        said: words for which answers and remarks go that quote them; None: the words of all that goes.
 
     Raises:
         InputError: the tenant has nothing of that name.
         UnknownMemory: likewise, no such memory or answer.
     """
     with memories.ledger.read() as tx:
-        return _surveyed(tx, wanted, policy, now)
+        return _surveyed(tx, wanted, policy, now, said)
 
 
 def carried_out(
@@ -90,11 +112,11 @@ def carried_out(
     )
 
 
-def left_over(memories: Memories, reach: Reach, policy: Policy, now: Instant) -> Plan:
+def left_over(memories: Memories, reach: Reach, said: Words, policy: Policy, now: Instant) -> Plan:
     """Return what says it still: answers and remarks that were written while the erasure was at work."""
     with memories.ledger.read() as tx:
-        quoting = _quoting(tx, policy.tenant, reach.words)
-        remarks = _remarks(tx, policy.tenant, reach.words, set(reach.documents.values()), reach.members.keys())
+        quoting = _quoting(tx, policy.tenant, said)
+        remarks = _remarks(tx, policy.tenant, said, set(reach.documents.values()), reach.members.keys())
         unsaid = _unsaid(tx, policy.tenant, reach.members.keys())
         return _plan(tx, policy, now, [*unsaid, *map(_answer, sorted(quoting)), *remarks])
 
@@ -107,6 +129,13 @@ def read_back(memories: Memories, reach: Reach) -> dict[str, int]:
         answers = [*(a.id for a in reach.answers), *reach.other_answers]
         counts["answers"] = len(tx.descent.answers(reach.plan.tenant, answers))
     return counts
+
+
+def without_living(memories: Memories, reach: Reach) -> Reach:
+    """Return the reach without the documents that something else has come into: they live on."""
+    with memories.ledger.read() as tx:
+        living = {m.doc_id for m in tx.descent.of_documents(reach.plan.tenant, reach.documents)}
+    return replace(reach, documents={id_: source for id_, source in reach.documents.items() if id_ not in living})
 
 
 def still_there(memories: Memories, reach: Reach) -> list[MemoryId]:
@@ -146,9 +175,9 @@ def named(selection: Selection) -> str:
     return f"source:{selection.source}"
 
 
-def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Reach:
+def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant, said: Words | None) -> Reach:
     tenant = policy.tenant
-    chosen = _chosen(tx, tenant, wanted)
+    chosen = _chosen(tx, tenant, wanted, said)
     members = tx.descent.members(tenant, chosen.ids)
     copies = tx.descent.members(tenant, [o.id for o in chosen.copies])
     documents = _whole(tx, tenant, chosen, members)
@@ -160,12 +189,12 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
     actions = [
         *([_bare({GRADED: graded})] if graded else []),
         *_unsaid(tx, tenant, chosen.ids, wanted.selection),
-        *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), ""),
-        *_memory_actions(tx, members, _spoken(chosen, copies)),
+        *_memory_actions(tx, tx.descent.members(tenant, set(keys) - chosen.ids), "", {}),
+        *_memory_actions(tx, members, _spoken(chosen, copies), chosen.below),
         *map(_traces, sorted(chosen.collected)),
         *map(_answer, sorted(set(answers) - set(tx.erasure.resting_on(chosen.ids)))),
         *(_bare({DOCUMENT: id_}) for id_ in documents),
-        *_remarks(tx, tenant, chosen.words, set(documents.values()), chosen.ids),
+        *_remarks(tx, tenant, chosen.quoted, set(documents.values()), chosen.ids),
         *([_bare({NAME: named(wanted.selection)})] if wanted.selection.source else []),
     ]
     return Reach(
@@ -181,21 +210,26 @@ def _surveyed(tx: LedgerTx, wanted: Wanted, policy: Policy, now: Instant) -> Rea
         roots=sorted({d.root for d in tx.descent.documents(tenant, _doc_ids(members)).values()}),
         hashes=hashes,
         counts={**tx.erasing.counts([*chosen.ids, *keys], documents, hashes), "answers": len(answers)},
+        own=chosen.own,
+        named=chosen.named,
         words=chosen.words,
     )
 
 
-def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
+def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted, said: Words | None) -> _Chosen:
     collected = {MemoryId(id_) for id_ in tx.erasure.collected(tenant, wanted.selection.memories)}
     picked = _picked(tx, tenant, wanted.selection, collected)
     whole = set(picked.versions) if wanted.selection.source else set[DocumentId]()
     staged = {m.id for m in tx.descent.of_documents(tenant, whole)}
     ids: set[str] = {*picked.memories, *staged, *collected}
-    chosen = _Chosen(ids=ids, answers=set(picked.answers), documents={*whole}, collected=collected)
-    chosen.derived = _derived(tx, tenant, chosen)
+    chosen = _Chosen(ids=ids, answers=set(picked.answers), documents={*whole}, collected=collected, said=said)
+    _look_for_derived(tx, tenant, chosen)
     if wanted.with_derived:
         chosen.ids.update(m.id for m in chosen.derived)
+    chosen.own = frozenset(chosen.ids)
+    chosen.below = {id_: chosen.below.get(id_, set()) for id_ in chosen.own}
     _look_for_copies(tx, tenant, chosen)
+    chosen.named = chosen.words
     if wanted.with_copies and chosen.copies:
         chosen.ids.update(o.id for o in chosen.copies)
         _look_for_copies(tx, tenant, chosen)
@@ -204,7 +238,7 @@ def _chosen(tx: LedgerTx, tenant: str, wanted: Wanted) -> _Chosen:
 
 def _spoken(chosen: _Chosen, copies: Mapping[MemoryId, Member]) -> str:
     """Return what copies say that stay: one that is staged may never be there."""
-    stay = {id_ for id_, copy in copies.items() if copy.standing is not Standing.STAGED}
+    stay = {id_ for id_, copy in copies.items() if not may_never_come(copy)}
     return spoken_by(o.text for o in chosen.copies if o.id in stay)
 
 
@@ -220,11 +254,13 @@ def _traces(id_: MemoryId) -> Action:
     return Action(memory_id=id_, kind=ActionKind.ERASE, reason=ERASED, rev=0)
 
 
-def _derived(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[Member]:
-    """Return what was written from what goes, however far; a page that a search found stands for itself."""
+def _look_for_derived(tx: LedgerTx, tenant: str, chosen: _Chosen) -> None:
+    """Find what was written from what goes, however far; a page that a search found stands for itself."""
     roots = {*chosen.ids, *chosen.answers}
-    below = {e.child for e in tx.descent.descended(tenant, roots)} - roots
-    return [m for m in tx.descent.members(tenant, below).values() if m.kind is not Kind.ANSWER]
+    steps = tx.descent.descended(tenant, roots)
+    below = {e.child for e in steps} - roots
+    chosen.derived = [m for m in tx.descent.members(tenant, below).values() if m.kind is not Kind.ANSWER]
+    chosen.below = reachable(steps)
 
 
 def _look_for_copies(tx: LedgerTx, tenant: str, chosen: _Chosen) -> None:
@@ -248,7 +284,7 @@ def _doc_ids(members: Mapping[MemoryId, Member]) -> set[DocumentId]:
 
 def _answers(tx: LedgerTx, tenant: str, chosen: _Chosen) -> list[str]:
     """Return the answers that go: those that rest on it or say it, and turns that took words over from these."""
-    found = {*tx.erasure.resting_on(chosen.ids), *chosen.answers, *_quoting(tx, tenant, chosen.words)}
+    found = {*tx.erasure.resting_on(chosen.ids), *chosen.answers, *_quoting(tx, tenant, chosen.quoted)}
     return sorted({*found, *tx.erasing.follow_ups(found)})
 
 
@@ -275,14 +311,16 @@ def _unsaid(tx: LedgerTx, tenant: str, ids: Collection[str], selection: Selectio
     return withdrawals(tx, tenant, {id_: own for id_, own in said.items() if id_ not in ids}, WITNESS_ERASED)
 
 
-def _memory_actions(tx: LedgerTx, members: Mapping[MemoryId, Member], spoken: str) -> Iterable[Action]:
+def _memory_actions(
+    tx: LedgerTx, members: Mapping[MemoryId, Member], spoken: str, below: Mapping[str, Collection[str]]
+) -> Iterable[Action]:
     ids = sorted(members, key=lambda id_: (members[id_].doc_id or "", id_))
     for start in range(0, len(ids), PAGE):
         for memory in tx.memories.get(ids[start : start + PAGE]).values():
-            left: list[Json] = [*without_others(memory.text, spoken)]
-            yield Action(
-                memory_id=memory.id, kind=ActionKind.ERASE, reason=ERASED, rev=memory.rev, detail={PIECES: left}
-            )
+            detail: dict[str, Json] = {PIECES: [*without_others(memory.text, spoken)]}
+            if memory.id in below:
+                detail[BELOW] = [*sorted(below[memory.id])]
+            yield Action(memory_id=memory.id, kind=ActionKind.ERASE, reason=ERASED, rev=memory.rev, detail=detail)
 
 
 def _answer(id_: str) -> Action:

@@ -11,14 +11,16 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from governance.images import tombstone_key, tombstone_of
+from governance.reach import may_never_come
 from kb.erased import pieces
-from kb.model import Kind, Standing
+from kb.model import Kind
 from kb.sweeps import ImageKind, SweepStatus, TombstoneKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from governance.reach import Reach
+    from kb.erased import Words
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
     from kb.model import MemoryId
@@ -27,21 +29,19 @@ if TYPE_CHECKING:
 PAGE = 500  # memories whose words are looked up at a time
 
 
-def said_since(memories: Memories, reach: Reach) -> list[MemoryId]:
-    """Return the memories that say what went, and were not there yet when it was looked for."""
-    if not reach.words:
+def said_since(memories: Memories, reach: Reach, words: Words) -> list[MemoryId]:
+    """Return the memories that say some of these words, and were not there yet when these were looked for."""
+    if not words:
         return []
     known = {*reach.members, *(m.id for m in reach.copies)}
     with memories.ledger.read() as tx:
         others = tx.erasing.others(reach.plan.tenant)
-        return [
-            o.id for o in others if o.id not in known and o.kind is not Kind.ANSWER and reach.words.quoted_in(o.text)
-        ]
+        return [o.id for o in others if o.id not in known and o.kind is not Kind.ANSWER and words.quoted_in(o.text)]
 
 
 def with_late_copies(memories: Memories, reach: Reach) -> Reach:
     """Return the reach with the copies that were written after it was surveyed: they stay, and a person must know."""
-    late = said_since(memories, reach)
+    late = said_since(memories, reach, reach.words)
     with memories.ledger.read() as tx:
         return replace(reach, copies=[*reach.copies, *tx.descent.members(reach.plan.tenant, late).values()])
 
@@ -54,17 +54,19 @@ def unbar(memories: Memories, reach: Reach, late: Collection[MemoryId], sweeps: 
     return _unbarred(memories, reach.plan.tenant, late, sweeps, reach.words.spoken_in)
 
 
-def unbar_resumed(memories: Memories, tenant: str, sweep_id: SweepId) -> int:
+def unbar_resumed(memories: Memories, tenant: str, sweep_id: SweepId) -> list[MemoryId]:
     """Do the same for an erasure whose process died: nobody knows its words any more, but their marks.
 
-    Looks at every memory of the tenant. A copy is known by its own pieces alone: not, if it goes on in the same
-    paragraph. Then a tombstone too many stays; nothing that was erased comes back for it.
+    Returns the late copies. Looks at every memory of the tenant. A copy is known by its own pieces alone: not, if it
+    goes on in the same paragraph. Then a tombstone too many stays; nothing that was erased comes back for it.
     """
     with memories.ledger.read() as tx:
         if not any(t.kind is TombstoneKind.TEXT for t in tx.tombstones.of_sweep(sweep_id)):
-            return 0
+            return []
         late = [id_ for page in _pages(tx, tenant) for id_ in _barred(tx, tenant, page, sweep_id)]
-    return _unbarred(memories, tenant, late, {sweep_id}, pieces) if late else 0
+    if late:
+        _unbarred(memories, tenant, late, {sweep_id}, pieces)
+    return late
 
 
 def _pages(tx: LedgerTx, tenant: str) -> Iterator[dict[MemoryId, tuple[str, ...]]]:
@@ -90,7 +92,7 @@ def _unbarred(
     """Take back what sweeps left for the pieces of late copies; what had stood there, of a rollback, stands again."""
     with memories.ledger.write() as tx:
         tx.tombstones.alone(tenant)  # a copy that goes meanwhile takes its words along
-        stay = (m for m in tx.memories.get(late).values() if m.standing is not Standing.STAGED)
+        stay = (m for m in tx.memories.get(late).values() if not may_never_come(m))
         spoken = {piece for memory in stay for piece in said(memory.text)}
         found = tx.tombstones.among(tenant, TombstoneKind.TEXT, spoken).values()
         left = {t.mark: t for t in found if t.is_erased and t.sweep_id in sweeps}.values()

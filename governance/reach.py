@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kb.model import FOREVER, Standing
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from governance.plan import Plan
     from governance.selection import Selection
     from kb.erased import Words
+    from kb.history import Edge
     from kb.ledger.descent import Given, Member
-    from kb.model import DocumentId, Json, MemoryId
+    from kb.model import DocumentId, Json, Memory, MemoryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,9 @@ class Reach:
         roots: names of the sources that its documents belong to.
         hashes: of embedded texts whose vectors go.
         counts: rows that are there now, by table.
-        words: what is not to be found any more; never shown, never kept.
+        own: those of the members that were asked for, by name or as written from these; the others are copies.
+        named: what these say. Never shown, never kept; nor are `words`.
+        words: what all that goes says.
     """
 
     plan: Plan
@@ -62,6 +67,8 @@ class Reach:
     roots: Sequence[str]
     hashes: Sequence[str]
     counts: Mapping[str, int]
+    own: frozenset[str]
+    named: Words = field(repr=False)
     words: Words = field(repr=False)
 
     def as_json(self) -> dict[str, Json]:
@@ -77,6 +84,23 @@ class Reach:
             "copies_not_erased": [_member_json(m) for m in self.copies],
             "rows": dict(self.counts),
         }
+
+
+def exceeds(reach: Reach, shown: Reach) -> bool:
+    """Return whether an erasure takes memories or documents that were not in what somebody has consented to.
+
+    Answers may be more: those that rest on it are given while a person thinks, and must go with it.
+    """
+    is_more = reach.members.keys() - {*shown.members, *shown.collected}
+    return bool(is_more or reach.documents.keys() - shown.documents.keys())
+
+
+def may_never_come(memory: Member | Memory) -> bool:
+    """Return whether a memory is staged for a version that may not be switched in: it would go then, and be no copy.
+
+    What is staged to come back, and was replaced before, is there in any case.
+    """
+    return memory.standing is Standing.STAGED and memory.valid_to == FOREVER
 
 
 def joined(reach: Reach, later: Reach) -> Reach:
@@ -97,6 +121,20 @@ def joined(reach: Reach, later: Reach) -> Reach:
         hashes=sorted({*reach.hashes, *later.hashes}),
         words=reach.words | later.words,
     )
+
+
+def reachable(steps: Iterable[Edge]) -> dict[str, set[str]]:
+    """Return all that was written from each parent, however far."""
+    children: dict[str, set[str]] = {}
+    for step in steps:
+        children.setdefault(step.parent, set()).add(step.child)
+    found: dict[str, set[str]] = {}
+    for parent in children:
+        own, level = set[str](), {parent}
+        while level := {c for p in level for c in children.get(p, ())} - own:
+            own |= level
+        found[parent] = own - {parent}
+    return found
 
 
 def _staying(gone: Collection[MemoryId], *found: Sequence[Member]) -> list[Member]:

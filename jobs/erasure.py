@@ -14,23 +14,15 @@ from typing import TYPE_CHECKING
 
 from governance.actor import vouching
 from governance.effects.erased import ANSWER, GRADED
-from governance.erase import (
-    carried_out,
-    erased_before,
-    left_over,
-    read_back,
-    still_there,
-    still_wanted,
-    surveyed,
-)
-from governance.late_copies import said_since, unbar, unbar_resumed, with_late_copies
+from governance.erase import erased_before, read_back, still_wanted, surveyed
+from governance.late_copies import unbar_resumed
 from governance.policy import policy_of
-from governance.reach import Wanted, joined
+from governance.reach import exceeds
+from governance.rounds import ROUNDS, erased
 from governance.running import Run
-from governance.selection import Selection
-from governance.sweep import GONE, apply, resume
+from governance.sweep import GONE, resume
 from kb.erased import strings
-from kb.errors import DependencyError, InputError, KbError, UnknownMemory
+from kb.errors import DependencyError, InputError, KbError, Refused
 from kb.index.projector import LOCK as PROJECTOR
 from kb.ledger.erasure import FILES
 from kb.ledger.scrubbing import scrub
@@ -44,7 +36,7 @@ if TYPE_CHECKING:
     from crag_runtime.ports import GradeCache
     from governance.actor import Actor
     from governance.policy import Policy
-    from governance.reach import Reach
+    from governance.reach import Reach, Wanted
     from jobs.context import JobContext
     from jobs.report import Tally
     from kb.ledger.erasure import Pending
@@ -55,7 +47,6 @@ if TYPE_CHECKING:
 
 LOCK = "erasure"
 LOCK_WAIT_S = 60.0  # for a sync of the same source, and for another erasure
-ROUNDS = 4  # looks at what was written, or changed, while an erasure was at work
 PAGE = 1_000
 
 
@@ -71,6 +62,7 @@ class Erased:
         purged: what went from beside the ledger, by kind.
         problems: what could not be reached or cleaned; then it is to be repeated.
         resumed: sweeps of earlier commands that were finished, too.
+        stayed: memories that say what those took, and were written while they were at work: nobody was told of them.
     """
 
     sweeps: list[Sweep] = field(default_factory=list)
@@ -80,6 +72,7 @@ class Erased:
     purged: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     resumed: list[SweepId] = field(default_factory=list)
+    stayed: list[MemoryId] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -92,6 +85,7 @@ class Erased:
             "sweep_id": self.sweeps[0].id if self.sweeps else None,
             "sweeps": [s.id for s in self.sweeps],
             "resumed": [*self.resumed],
+            "resumed_copies_not_erased": [*self.stayed],
             "purged": dict(self.purged),
             "left": dict(self.left),
             "index_rows": self.index_rows,
@@ -141,15 +135,15 @@ def forget(
         done.resumed = _finished_all(memories, settings, done, caches)
         wanted = still_wanted(memories, wanted, policy.tenant)
         try:
-            reach = surveyed(memories, wanted, policy, memories.clock.now())
+            shown = surveyed(memories, wanted, policy, memories.clock.now())
         except InputError:
             if not erased_before(memories, wanted.selection, policy.tenant):
                 raise
             return done
-        consent(reach)
-        done.problems.clear()  # what could not be finished before is tried again below
-        with _unsynced(memories, policy.tenant, reach.roots):
-            done.reach = _erased(memories, wanted, done, policy=policy, actor=actor, reason=reason)
+        with _consented(memories, wanted, policy, shown, consent) as reach:
+            done.problems.clear()  # what could not be finished before is tried again below
+            rounds = erased(memories, wanted, reach, policy=policy, actor=actor.name, reason=reason)
+        done.reach, done.sweeps, done.problems = rounds.reach, rounds.sweeps, rounds.problems
         _finished_all(memories, settings, done, caches)
         done.left = read_back(memories, done.reach)
     return done
@@ -164,8 +158,30 @@ def finish(context: JobContext, memories: Memories, tally: Tally) -> None:
     with memories.ledger.lock(LOCK, wait_seconds=LOCK_WAIT_S):
         resumed = _finished_all(memories, context.settings, done, ())
     tally.counts["erasures_finished"] += len(resumed)
+    if done.stayed:
+        get_logger().warning("erasure_copies_stay", memory_ids=done.stayed[:10], count=len(done.stayed))
     if done.problems:
         raise DependencyError("an erasure is not finished: " + "; ".join(done.problems), hint="gc tries again")
+
+
+@contextmanager
+def _consented(
+    memories: Memories, wanted: Wanted, policy: Policy, shown: Reach, consent: Callable[[Reach], None]
+) -> Iterator[Reach]:
+    """Hold off syncs, and yield what goes: no memory and no document that was not in what somebody has consented to.
+
+    Raises:
+        Refused: nobody has consented, or it grew each time that they had.
+    """
+    for _ in range(ROUNDS):
+        consent(shown)
+        with _unsynced(memories, policy.tenant, shown.roots):
+            reach = surveyed(memories, wanted, policy, memories.clock.now())
+            if not exceeds(reach, shown):
+                yield reach
+                return
+        shown = reach
+    raise Refused("nothing was erased: what would go grew again and again", hint="stop what writes it meanwhile")
 
 
 @contextmanager
@@ -178,45 +194,9 @@ def _unsynced(memories: Memories, tenant: str, roots: Sequence[str]) -> Iterator
         yield
 
 
-def _erased(memories: Memories, wanted: Wanted, done: Erased, *, policy: Policy, actor: Actor, reason: str) -> Reach:
-    """Erase from ledger and index, once more for what was changed or written meanwhile; return what all rounds took."""
-    clock = memories.clock
-    reach = first = surveyed(memories, wanted, policy, clock.now())
-    again: Reach | None = first
-    for _ in range(ROUNDS):
-        if again is not None and again.plan.actions:
-            done.sweeps.append(carried_out(memories, again, policy=policy, actor=actor.name, reason=reason))
-            reach = joined(reach, again)
-        left = still_there(memories, reach) + (said_since(memories, first) if wanted.with_copies else [])
-        if not left:
-            break
-        again = _again(memories, left, policy)
-    reach = with_late_copies(memories, reach)
-    if reach.copies:
-        unbar(memories, reach, [copy.id for copy in reach.copies], {sweep.id for sweep in done.sweeps})
-    for _ in range(ROUNDS):
-        plan = left_over(memories, reach, policy, clock.now())
-        if not plan.actions:
-            return reach
-        done.sweeps.append(apply(memories, plan, policy=policy, actor=actor.name, allow_mass=True))
-    done.problems.append("answers that quote it are being written all the time")
-    return reach
-
-
-def _again(memories: Memories, left: Sequence[MemoryId], policy: Policy) -> Reach | None:
-    """Survey what is there still, or has come meanwhile: by itself, for nobody has asked for what lies beside it.
-
-    None: it went away by itself; whoever asks looks once more.
-    """
-    wanted = Wanted(selection=Selection(memories=tuple(left)))
-    try:
-        return surveyed(memories, wanted, policy, memories.clock.now())
-    except UnknownMemory:
-        return None
-
-
 def _finished_all(memories: Memories, settings: Settings, done: Erased, caches: Sequence[GradeCache]) -> list[SweepId]:
     """Finish what is pending; return the sweeps that are finished now."""
+    done.index_rows = 0
     with memories.ledger.read() as tx:
         pending = tx.erasure.pending()
     ready: list[Pending] = []
@@ -252,7 +232,7 @@ def _without_rows(
         if any(s.id == one.sweep_id and s.status is SweepStatus.RUNNING for s in ended):
             return [f"the sweep {one.sweep_id} was stopped"]  # what it has not taken yet must be purged, too
     if all(own.id != one.sweep_id for own in done.sweeps):  # what this command erased, it has looked after
-        unbar_resumed(memories, one.tenant, one.sweep_id)
+        done.stayed += unbar_resumed(memories, one.tenant, one.sweep_id)
     taken = _taken(memories, one.sweep_id)
     problems = _purged(memories, settings, one, taken, done, caches)
     if not problems:  # no sweep is at work on the journal meanwhile
@@ -302,7 +282,7 @@ def _purged(
     drained = memories.projector.drain()
     problems = [f"index: {drained.problem}"] if drained.problem else []
     if not problems and (left := _index_rows(memories, taken.memories)):
-        done.index_rows = left
+        done.index_rows += left
         problems = [f"the index has {left} rows of it still"]
     with memories.ledger.read() as tx:
         tenants = tx.tenants.list() if settings.ask.backup_tenant == one.tenant else [one.tenant]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -96,6 +97,7 @@ def _erased(settings: object, wanted: Wanted, actor: Actor, reason: str, *, yes:
     from kb.settings import Settings
 
     assert isinstance(settings, Settings)
+    times = count()
     with opened(settings) as memories:
         return forgotten(
             memories,
@@ -104,12 +106,12 @@ def _erased(settings: object, wanted: Wanted, actor: Actor, reason: str, *, yes:
             policy=policy_of(settings, settings.tenant),
             actor=actor,
             reason=reason,
-            consent=lambda reach: _consent(reach, yes=yes, as_json=as_json),
+            consent=lambda reach: _consent(reach, yes=yes, as_json=as_json, has_grown=next(times) > 0),
         )
 
 
-def _consent(reach: Reach, *, yes: bool, as_json: bool) -> None:
-    """Ask the person, where there is one.
+def _consent(reach: Reach, *, yes: bool, as_json: bool, has_grown: bool = False) -> None:
+    """Ask the person, where there is one; again, when it has grown since.
 
     Raises:
         Refused: nobody can be asked, or the answer was no.
@@ -123,7 +125,7 @@ def _consent(reach: Reach, *, yes: bool, as_json: bool) -> None:
             render.say(*reach_lines(reach))
         told = f"{len(reach.members)} memories and {len(reach.answers)} answers would go for good"
         raise Refused(f"nothing was erased: {told}", hint="if that is meant, repeat with --yes; --plan shows it")
-    render.say(*reach_lines(reach))
+    render.say(*(("", "more has come since, and would go as well:") if has_grown else ()), *reach_lines(reach))
     if not typer.confirm("Erase this for good? It cannot be undone.", err=True):
         raise Refused("nothing was erased", hint="--plan shows it again")
 
@@ -160,6 +162,9 @@ def _some(lines: list[str]) -> list[str]:
 def _lines(erased: Erased) -> list[str]:
     lines = reach_lines(erased.reach) if erased.reach is not None else []
     lines += [f"finished   erasure {id_} of an earlier command" for id_ in erased.resumed]
+    if erased.stayed:
+        lines.append(f"copies     {len(erased.stayed)} were written while that was at work, and stay: erase them by id")
+        lines += _some([f"   [{id_}]" for id_ in erased.stayed])
     if erased.reach is None and not erased.resumed:
         lines.append("all of it was erased before")
     lines += [f"sweep      {s.id}" for s in erased.sweeps]

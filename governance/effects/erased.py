@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from governance.effects import Effect, Occasion
     from governance.writer import Writer
     from kb.ledger.ledger import LedgerTx
-    from kb.model import Document, Json, Memory
+    from kb.model import Json, Memory
     from kb.sweeps import Action
 
 PIECES, ANSWER, DOCUMENT, REMARK, NAME = "pieces", "answer_id", "doc_id", "remark", "name"  # in an action's detail
 RESTORABLE = "restorable"  # why gc leaves a memory that was retired too short a time ago
+BELOW = "below"  # likewise: what was written from a memory, as far as it was known when this was planned
+MOVED = "moved"  # there is more of it, or from it, than was known when this was planned
 GRADED = "graded"  # likewise: memories whose cached grades go, since they may repeat words of an erased question
 
 
@@ -39,11 +41,20 @@ def erase(writer: Writer, memory: Memory | None, action: Action, occasion: Occas
     writer.tx.erasure.begin(occasion.sweep.id, occasion.sweep.tenant)
     if memory is not None:
         left: Sequence[int] | None = action.detail.get(PIECES)  # type: ignore[assignment] # JSON of a plan
+        known = action.detail.get(BELOW)
+        if isinstance(known, list) and _has_more_below(writer.tx, memory, known):
+            return MOVED
         _forgotten(writer, memory, left)
         return ""
     if action.memory_id:
         return _traces(writer, MemoryId(action.memory_id), occasion.sweep.tenant)
     return _other(writer, action, occasion.sweep.tenant)
+
+
+def _has_more_below(tx: LedgerTx, memory: Memory, known: Sequence[Json]) -> bool:
+    """Return whether somebody has written from a memory since: with it would go all that tells where that is from."""
+    new = {e.child for e in tx.descent.descended(memory.tenant, [memory.id])} - {memory.id, *map(str, known)}
+    return any(m.kind is not Kind.ANSWER for m in tx.descent.members(memory.tenant, new).values())
 
 
 def is_forgotten(action: Action) -> bool:
@@ -119,11 +130,7 @@ def _forgotten(writer: Writer, memory: Memory, left: Sequence[int] | None) -> No
 def _said_alone(tx: LedgerTx, memory: Memory) -> Sequence[int]:
     """Return the places of the pieces of a memory's text that nobody says who stays; looks at all of the tenant's."""
     words = Words([memory.text])
-    stay = (
-        o
-        for o in tx.erasing.others(memory.tenant)
-        if o.id != memory.id and o.kind is not Kind.ANSWER and (memory.doc_id is None or o.doc_id != memory.doc_id)
-    )
+    stay = (o for o in tx.erasing.others(memory.tenant) if o.id != memory.id and o.kind is not Kind.ANSWER)
     return without_others(memory.text, spoken_by(o.text for o in stay if words.quoted_in(o.text)))
 
 
@@ -132,19 +139,21 @@ def _contested_by(writer: Writer, memory: Memory) -> list[MemoryId]:
     return sorted({MemoryId(c.other if c.one == memory.id else c.one) for c in open_})
 
 
-def _without_answers(writer: Writer, answer_ids: Iterable[str]) -> int:
-    """Take answers away, and the keys that lead to nothing else; return how many answers there were."""
+def _without_answers(writer: Writer, answer_ids: Iterable[str]) -> bool:
+    """Take answers away, and the keys that lead to nothing else; return whether there were any."""
     tx, wanted = writer.tx, sorted(set(answer_ids))
     if not wanted:
-        return 0
+        return False
     keys = tx.memories.get(tx.erasure.keys_only_to(wanted))
-    number = tx.erasure.remove_answers(wanted)
+    gone = tx.erasure.remove_answers(wanted)
+    for tenant, ids in gone.items():
+        writer.add_tombstones(tenant, TombstoneKind.ID, ids, is_erased=True, reason=ERASED)
     for key in keys.values():
         writer.add_tombstones(key.tenant, TombstoneKind.ID, [key.id], is_erased=True, reason=ERASED)
         tx.erasure.quiet_journal(key.id)
         tx.erasure.remove_memory(key)
     tx.outbox.mark(keys, writer.now)
-    return number
+    return bool(gone)
 
 
 def _other(writer: Writer, action: Action, tenant: str) -> str:
@@ -160,27 +169,26 @@ def _other(writer: Writer, action: Action, tenant: str) -> str:
     if NAME in detail:
         writer.add_tombstones(tenant, TombstoneKind.ID, [str(detail[NAME])], is_erased=True, reason=ERASED)
         return ""
-    document = writer.tx.documents.get(DocumentId(str(detail.get(DOCUMENT) or "-")))
-    if document is None or document.tenant != tenant:
-        return GONE
-    _document(writer, document)
-    return ""
+    return _document(writer, DocumentId(str(detail.get(DOCUMENT) or "-")), tenant)
 
 
 def _place(value: Json) -> list[str | int]:
     return [part for part in value if isinstance(part, str | int)] if isinstance(value, list) else [""]
 
 
-def _document(writer: Writer, document: Document) -> None:
+def _document(writer: Writer, id_: DocumentId, tenant: str) -> str:
     """Take a document away whole; its bytes do not come back, unless another document has the same."""
-    tx = writer.tx
-    for memory in tx.memories.of_document(document.id):  # what came in after it was planned
-        _forgotten(writer, memory, None)
+    tx, document = writer.tx, writer.tx.documents.get(id_)
+    if document is None or document.tenant != tenant:
+        return GONE
+    if tx.memories.of_document(id_):  # what has come in since was not asked for
+        return MOVED
     prints = [document.fingerprint, *(v.fingerprint for v in tx.documents.versions(document.id))]
     hashes = {h for f in prints for h in (f.raw, f.content) if h}
     barred = sorted(h for h in hashes if not tx.erasure.is_elsewhere(document.tenant, h, document.id))
     writer.add_tombstones(document.tenant, TombstoneKind.DOCUMENT, barred, is_erased=True, reason=ERASED)
     tx.erasure.remove_document(document.id, document.tenant, document.source)
+    return ""
 
 
 EFFECTS: Mapping[ActionKind, Effect] = MappingProxyType({ActionKind.ERASE: erase})

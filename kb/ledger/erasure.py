@@ -72,7 +72,7 @@ _OF_ANSWERS = (
     sa.delete(evaluations).where(evaluations.c.answer_id.in_(_IDS)),
     sa.delete(lineage).where(sa.or_(lineage.c.parent.in_(_IDS), lineage.c.child.in_(_IDS))),
 )
-_ANSWERS = sa.delete(answers).where(answers.c.id.in_(_IDS))
+_ANSWERS = sa.delete(answers).where(answers.c.id.in_(_IDS)).returning(answers.c.id, answers.c.tenant)
 _CITING = sa.select(citations.c.answer_id).where(citations.c.memory_id.in_(_IDS))
 _SHOWN = sa.select(evaluations.c.answer_id).where(evaluations.c.memory_id.in_(_IDS), evaluations.c.label == RELEVANT)
 _RESTING = sa.select(answers.c.id).where(sa.or_(answers.c.id.in_(_CITING), answers.c.id.in_(_SHOWN)))
@@ -165,14 +165,15 @@ class Erasure:
         """Return the answers, of any tenant, that cited one of these memories or were written with it in sight."""
         return self._scalars(_RESTING, ids)
 
-    def remove_answers(self, ids: Iterable[str]) -> int:
-        """Delete answers with their citations, grades and lineage; return how many there were."""
-        number = 0
+    def remove_answers(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """Delete answers with their citations, grades and lineage; return those that were there, by tenant."""
+        gone: dict[str, list[str]] = {}
         for part in chunks(checked_keys(sorted(set(ids)), "answer_id")):
             for statement in _OF_ANSWERS:
                 self._connection.execute(statement, {"ids": part})
-            number += self._connection.execute(_ANSWERS, {"ids": part}).rowcount
-        return number
+            for id_, tenant in self._connection.execute(_ANSWERS, {"ids": part}):
+                gone.setdefault(tenant, []).append(id_)
+        return gone
 
     def keys_only_to(self, answer_ids: Iterable[str]) -> list[MemoryId]:
         """Return the answer-keys that lead to some of these answers, and to no other."""

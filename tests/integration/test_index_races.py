@@ -24,7 +24,7 @@ from kb.rebuild import Difference, difference, ledger_revisions, reindex
 from kb.settings import Settings
 from kb.sweeps import Action, ActionKind, Sweep, SweepId, SweepJob, SweepStatus
 from tests.fakes.embedder import InterruptedEmbedder
-from tests.forgetting import forget
+from tests.forgetting import Meanwhile, forget
 from tests.rolling import POISON, guide, later, note, says, stored, sync
 from tests.stores import InProcessServer, open_store, write
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from governance.reach import Reach
     from kb.memories import Memories
     from kb.model import Memory
 
@@ -171,7 +170,7 @@ def test_a_reindex_that_lost_the_lock_does_not_switch(
 
 
 def test_a_copy_that_is_erased_between_its_staging_and_its_writing_ahead_is_in_no_index(
-    store: Memories, other: Memories, folder: Path
+    store: Memories, other: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(folder, guide_md=guide())
     sync(store, folder)
@@ -182,11 +181,13 @@ def test_a_copy_that_is_erased_between_its_staging_and_its_writing_ahead_is_in_n
     store.projector = InterruptedProjector(store.ledger, store.generations, store.clock)
     syncing = threading.Thread(target=lambda: sync(store, folder))
 
-    def stage(_: Reach) -> None:
+    def stage() -> None:
         syncing.start()
         assert store.projector.is_staged.wait(60)  # type: ignore[attr-defined] # the one above
 
-    done = forget(other, folder.parent, secret, consent=stage, with_copies=True)
+    meanwhile = Meanwhile(other, stage)
+    monkeypatch.setattr(other.ledger, "lock", meanwhile)
+    done = forget(other, folder.parent, secret, consent=meanwhile.consent, with_copies=True)
     store.projector.may_go.set()
     syncing.join(60)
     assert done.is_complete

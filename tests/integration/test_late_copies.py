@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from governance import rounds
 from governance.erase import carried_out, surveyed
 from governance.late_copies import unbar, with_late_copies
 from governance.reach import Wanted
 from governance.review import decide
 from governance.selection import Selection
 from governance.undo import undo
-from jobs import erasure
 from kb.errors import Refused
 from kb.memories import Memories, Note
 from kb.model import Memory, SourceClass, Standing
@@ -118,18 +118,18 @@ def test_what_is_written_while_a_late_copy_goes_is_late_too(
 def test_a_late_copy_that_goes_by_itself_meanwhile_stops_nothing(
     store: Memories, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret, survey, own = note(store, NINETY), erasure.surveyed, list[Memory]()
+    secret, survey, own = note(store, NINETY), rounds.surveyed, list[Memory]()
 
-    def surveyed_late(memories: Memories, wanted: Wanted, *others: Any) -> Reach:
+    def surveyed_late(memories: Memories, wanted: Wanted, *others: Any, **named: Any) -> Reach:
         if [m.id for m in own] == list(wanted.selection.memories):
             with memories.ledger.write() as tx:
                 tx.memories.remove([own[0].id])
                 tx.outbox.mark([own[0].id], T0)
-        return survey(memories, wanted, *others)
+        return survey(memories, wanted, *others, **named)
 
     meanwhile = Meanwhile(store, lambda: own.append(note(store, f"{NINETY} {FORTY}")))
     monkeypatch.setattr(store.ledger, "lock", meanwhile)
-    monkeypatch.setattr(erasure, "surveyed", surveyed_late)
+    monkeypatch.setattr(rounds, "surveyed", surveyed_late)
     done = forget(store, folder.parent, secret, consent=meanwhile.consent, with_copies=True)
     assert done.is_complete
     assert stored(store, NINETY) == []
