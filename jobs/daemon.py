@@ -20,7 +20,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from apscheduler.executors.pool import ThreadPoolExecutor  # type: ignore[import-untyped] # has no types
+from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent  # type: ignore[import-untyped] # has no types
+from apscheduler.executors.pool import ThreadPoolExecutor  # type: ignore[import-untyped]
 from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped]
 from apscheduler.triggers.base import BaseTrigger  # type: ignore[import-untyped]
 
@@ -132,6 +133,7 @@ class Daemon:
             # Whether a slot is too late, the ledger's rules say; the clockwork drops nothing that waited in its lane.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
+        scheduler.add_listener(self._turned_away, EVENT_JOB_MAX_INSTANCES)
         for job, schedule in self._agenda.schedules.items():
             scheduler.add_job(
                 partial(self._turn, job), SlotTrigger(schedule), id=job.value, name=job.value, executor=job.lane.value
@@ -170,6 +172,11 @@ class Daemon:
         with self._mutex:
             self._waiting.add(job)
         self._scheduler.modify_job(job.value, next_run_time=datetime.now(UTC) - timedelta(milliseconds=1))
+
+    def _turned_away(self, event: JobSubmissionEvent) -> None:
+        """Let a job be asked for again: the clockwork learns only after a turn's end that it is over."""
+        with self._mutex:
+            self._waiting.discard(JobName(event.job_id))
 
     def _turn(self, job: JobName) -> None:
         """Run a job's slot if one is due. In a lane's thread; every error ends here, as a line of the log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -12,8 +13,8 @@ import pytest
 
 from jobs.daemon import Daemon
 from jobs.lease import LEADER
-from jobs.names import JobName
-from jobs.schedule import HOUR, SECOND
+from jobs.names import JobName, Lane
+from jobs.schedule import HOUR, SECOND, WEEK
 from jobs.status import status_of
 from jobs.stopping import Stop
 from kb.errors import ConfigError, LedgerUnavailable, Locked
@@ -302,3 +303,50 @@ def test_a_job_that_waited_in_its_lane_beyond_the_misfire_grace_is_not_forgotten
         serving(tmp_path, clock, seen, ledger, misfire_hours=0.0003, **hourly),
     ):
         until(lambda: outcomes(ledger, JobName.PROMOTE) == ["done"], "its slot is run, the lane being free again")
+
+
+class Clockwork:
+    """The library's clockwork, held up in a lane between the end of a first run and the moment when it knows of it."""
+
+    def __init__(self) -> None:
+        self.is_over, self.has_refused, self.goes_on = threading.Event(), threading.Event(), threading.Event()
+
+    def _in_lane(self, record: logging.LogRecord) -> bool:
+        if "executed successfully" in record.msg and not self.is_over.is_set():
+            self.is_over.set()
+            assert self.goes_on.wait(30)
+        return False
+
+    def _in_clockwork(self, record: logging.LogRecord) -> bool:
+        if "maximum number of running instances" in record.msg:
+            self.has_refused.set()
+        return False
+
+    @contextmanager
+    def held(self, lane: Lane) -> Iterator[None]:
+        """Hold it by what it logs: the only hook that it has at these moments."""
+        heard = {f"executors.{lane.value}": self._in_lane, "scheduler": self._in_clockwork}
+        loggers = {logging.getLogger(f"apscheduler.{name}"): hear for name, hear in heard.items()}
+        for logger, hear in loggers.items():
+            logger.setLevel(logging.INFO)
+            logger.addFilter(hear)
+        try:
+            yield
+        finally:
+            for logger, hear in loggers.items():
+                logger.setLevel(logging.NOTSET)
+                logger.removeFilter(hear)
+
+
+def test_a_job_that_the_clockwork_turned_away_is_given_to_it_again(tmp_path: Path) -> None:
+    clock, seen, clockwork = FakeClock(), Seen(), Clockwork()
+    with (
+        open_ledger(None, data_dir=tmp_path / "kb") as ledger,
+        clockwork.held(JobName.PRUNE.lane),
+        serving(tmp_path, clock, seen, ledger, prune="weekly sun 04:00"),
+    ):
+        assert clockwork.is_over.wait(60)
+        clock.advance(WEEK)
+        assert clockwork.has_refused.wait(60), "to the clockwork the first run is not over yet"
+        clockwork.goes_on.set()
+        until(lambda: outcomes(ledger, JobName.PRUNE) == ["done"] * 2, "its slot is not left to the next one")
