@@ -196,7 +196,7 @@ class Daemon:
         else:
             self._agenda.forget(job)
             if ran is not None and ran.unrecorded is not None:  # to the ledger it looks as if its process had died
-                self._agenda.later(job, self._clock.now(), self._agenda.rules.wait(ran.attempt))
+                self._agenda.later(job, self._clock.now(), self._agenda.rules.wait(ran.tries))
         finally:
             with self._mutex:
                 self._running.pop(job, None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.report import counts_json
-from jobs.turn import Deed, Outcome, outcome_of, turn_of
+from jobs.turn import STOPS, Deed, Outcome, outcome_of, stops_of, tries_of, turn_of
 from kb.clock import iso
 from kb.errors import KbError
 from kb.ledger.slots import SlotStatus
@@ -40,12 +40,14 @@ class Ran:
     Args:
         slot: that was run.
         attempt: which of the slot's runs this was, from 1.
+        tries: how many of these count, at least 1.
         tally: what it did; None when the slot was only given up.
         unrecorded: why the ledger does not know how it ended; None when it does.
     """
 
     slot: Instant
     attempt: int
+    tries: int
     tally: Tally | None
     unrecorded: KbError | None = None
 
@@ -103,11 +105,11 @@ class Slots:
                 return None
             if turn.deed is Deed.GIVE_UP and taken is not None:
                 self._give_up(job, taken)
-                return Ran(slot=taken.slot, attempt=taken.attempts, tally=None)
+                return Ran(slot=taken.slot, attempt=taken.attempts, tries=tries_of(taken), tally=None)
             if turn.deed is Deed.BEGIN and taken is not None:
                 self._pass_over(job, taken, turn.slot)
-            attempt = self._take(job, turn.slot)
-            return self._run(job, turn.slot, attempt, lock.is_held) if attempt else None
+            own = self._take(job, turn.slot)
+            return self._run(job, own, lock.is_held) if own else None
 
     def run_slot(self, job: JobName, slot: Instant) -> Ran | None:
         """Run a given slot, whatever was tried before; return None when it is done.
@@ -117,47 +119,52 @@ class Slots:
             LedgerUnavailable: the slot could not be claimed, or how it ended could not be recorded.
         """
         with self._ledger.lock(job_lock(job)) as lock:
-            attempt = self._take(job, slot)
-            ran = self._run(job, slot, attempt, lock.is_held) if attempt else None
+            own = self._take(job, slot)
+            ran = self._run(job, own, lock.is_held) if own else None
         if ran is not None and ran.unrecorded is not None:
             raise ran.unrecorded
         return ran
 
-    def _take(self, job: JobName, slot: Instant) -> int:
-        """Return which attempt this is, 0 when the slot is done."""
+    def _take(self, job: JobName, slot: Instant) -> Slot | None:
+        """Return the slot as it is now, this holder's; None when it is done."""
         now = self._clock.now()
         with self._ledger.write() as tx:
-            if tx.slots.claim(job.value, slot, holder=self._holder, at=now):
-                return 1
-            return tx.slots.retake(job.value, slot, holder=self._holder, at=now)
+            is_taken = tx.slots.claim(job.value, slot, holder=self._holder, at=now) or tx.slots.retake(
+                job.value, slot, holder=self._holder, at=now
+            )
+            return tx.slots.get(job.value, slot) if is_taken else None
 
-    def _run(self, job: JobName, slot: Instant, attempt: int, is_held: Callable[[], bool]) -> Ran:
-        get_logger().info("job_started", job=job.value, slot=iso(slot), attempt=attempt)
+    def _run(self, job: JobName, own: Slot, is_held: Callable[[], bool]) -> Ran:
+        said = {"job": job.value, "slot": iso(own.slot), "attempt": own.attempts}
+        get_logger().info("job_started", **said)
         tally = self._work(job, lambda: self._is_stopped() or not is_held())
-        self._tell(job, slot, attempt, tally)
+        self._tell(job, own, tally)
+        unrecorded: KbError | None = None
         try:
-            self._record(job, slot, attempt, tally, is_held)
+            self._record(job, own, tally, is_held)
         except KbError as error:
-            get_logger().error("slot_not_recorded", job=job.value, slot=iso(slot), attempt=attempt, problem=str(error))
-            return Ran(slot=slot, attempt=attempt, tally=tally, unrecorded=error)
-        return Ran(slot=slot, attempt=attempt, tally=tally)
+            get_logger().error("slot_not_recorded", **said, problem=str(error))
+            unrecorded = error
+        return Ran(slot=own.slot, attempt=own.attempts, tries=tries_of(own), tally=tally, unrecorded=unrecorded)
 
-    def _record(self, job: JobName, slot: Instant, attempt: int, tally: Tally, is_held: Callable[[], bool]) -> None:
+    def _record(self, job: JobName, own: Slot, tally: Tally, is_held: Callable[[], bool]) -> None:
+        stops = stops_of(own) + (tally.outcome is Outcome.STOPPED)
+        report = {**tally.summary(), **({STOPS: stops} if stops else {})}
         with self._ledger.write() as tx:
-            stored = tx.slots.get(job.value, slot)
-            is_ours = stored is not None and (stored.holder, stored.attempts) == (self._holder, attempt)
+            stored = tx.slots.get(job.value, own.slot)
+            is_ours = stored is not None and (stored.holder, stored.attempts) == (own.holder, own.attempts)
             if is_ours and is_held():
                 is_done = tally.outcome is Outcome.DONE or not (tally.troubles or tally.is_stopped)
                 status = SlotStatus.DONE if is_done else SlotStatus.FAILED
-                tx.slots.finish(job.value, slot, status, self._clock.now(), report=tally.summary())
+                tx.slots.finish(job.value, own.slot, status, self._clock.now(), report=report)
             else:
-                get_logger().warning("slot_lost", job=job.value, slot=iso(slot), attempt=attempt)
+                get_logger().warning("slot_lost", job=job.value, slot=iso(own.slot), attempt=own.attempts)
 
-    def _tell(self, job: JobName, slot: Instant, attempt: int, tally: Tally) -> None:
+    def _tell(self, job: JobName, own: Slot, tally: Tally) -> None:
         outcome = tally.outcome
         count(Metric.JOB_RUNS, job=job.value, outcome=outcome.value)
         observe(Metric.JOB_SECONDS, tally.seconds, job=job.value)
-        said = {"job": job.value, "slot": iso(slot), "attempt": attempt, "outcome": outcome.value}
+        said = {"job": job.value, "slot": iso(own.slot), "attempt": own.attempts, "outcome": outcome.value}
         done: dict[str, object] = {"seconds": round(tally.seconds, 3), "counts": counts_json(tally.counts)}
         if tally.sweep_ids:
             done["sweep_ids"] = list(tally.sweep_ids)
@@ -171,8 +178,9 @@ class Slots:
             "hint": first.error.hint,
             "errors": len(tally.troubles),
         }
-        if outcome is Outcome.FAILED and attempt < self._rules.attempts:
-            again = self._rules.wait(attempt) / 1000
+        tries = tries_of(own)
+        if outcome is Outcome.FAILED and tries < self._rules.attempts:
+            again = self._rules.wait(tries) / 1000
             get_logger().warning("job_failed", **said, **done, **why, retry_in_seconds=again)
         elif outcome is Outcome.STOPPED:
             get_logger().warning("job_stopped", **said, **done, **why)
@@ -183,13 +191,13 @@ class Slots:
         """Leave an earlier slot as it is, since a later one does its work, too; nobody must miss that it had failed."""
         if taken.status is SlotStatus.RUNNING:
             self._end(job, taken, Outcome.INTERRUPTED, {"next": iso(slot)})
-        elif outcome_of(taken) is Outcome.FAILED and taken.attempts < self._rules.attempts:
+        elif outcome_of(taken) is Outcome.FAILED and tries_of(taken) < self._rules.attempts:
             why = f"the slot {iso(slot)} came before another attempt"
             self._alert(job=job.value, slot=iso(taken.slot), attempt=taken.attempts, outcome="failed", problem=why)
 
     def _give_up(self, job: JobName, taken: Slot) -> None:
         self._end(job, taken, Outcome.INTERRUPTED, {})
-        why = "its process died in every attempt"
+        why = "its process died in the last attempt"
         self._alert(job=job.value, slot=iso(taken.slot), attempt=taken.attempts, outcome="interrupted", problem=why)
 
     def _end(self, job: JobName, taken: Slot, outcome: Outcome, more: dict[str, Json]) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kb.ledger.slots import Slot
     from kb.model import Instant
 
+STOPS = "stops"  # key in a slot's report: its runs so far that ended because they were told to
 LONGEST_WAIT = 6 * 3_600_000  # milliseconds; so that a long row of doublings never outlasts a night
 
 
@@ -30,7 +31,7 @@ class Deed(StrEnum):
 
     BEGIN = "begin"
     REPEAT = "repeat"
-    GIVE_UP = "give_up"  # it took its process down each time
+    GIVE_UP = "give_up"  # it has taken its process down, and no attempt is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Rules:
     """How often and how late a slot may run.
 
     Args:
-        attempts: runs of one slot before it counts as failed for good; at least 1.
+        attempts: runs of one slot before it counts as failed for good, but for those told to stop; at least 1.
         backoff: milliseconds before the second attempt; doubles with each.
         misfire: milliseconds by which a slot may be late.
     """
@@ -76,7 +77,7 @@ def turn_of(schedule: Schedule, at: Instant, taken: Slot | None, rules: Rules) -
         return Turn(slot=slot, deed=Deed.BEGIN)
     if taken is None or schedule.is_off:
         return None
-    if taken.status == "running" and taken.attempts >= rules.attempts:
+    if taken.status == "running" and tries_of(taken) >= rules.attempts:
         return Turn(slot=taken.slot, deed=Deed.GIVE_UP)
     ready = ready_at(taken, rules)
     is_time = ready is not None and (ready <= at or at < (taken.finished_at or 0))  # or the clock was set back
@@ -91,9 +92,9 @@ def ready_at(taken: Slot, rules: Rules) -> Instant | None:
         return None
     if outcome_of(taken) is Outcome.STOPPED:
         return taken.finished_at
-    if outcome_of(taken) is not Outcome.FAILED or taken.attempts >= rules.attempts:
+    if outcome_of(taken) is not Outcome.FAILED or tries_of(taken) >= rules.attempts:
         return None
-    return (taken.finished_at or taken.started_at) + rules.wait(taken.attempts)
+    return (taken.finished_at or taken.started_at) + rules.wait(tries_of(taken))
 
 
 def look_at(schedule: Schedule, at: Instant, taken: Slot | None, rules: Rules) -> Instant | None:
@@ -109,3 +110,17 @@ def outcome_of(taken: Slot) -> Outcome:
     if isinstance(said, str) and said in [outcome.value for outcome in Outcome]:
         return Outcome(said)
     return Outcome.DONE if taken.status == "done" else Outcome.FAILED
+
+
+def stops_of(taken: Slot) -> int:
+    """Return how many of a slot's runs so far ended because they were told to; 0 when the record makes no sense."""
+    said = taken.report.get(STOPS)
+    return said if type(said) is int and 0 <= said <= taken.attempts else 0
+
+
+def tries_of(taken: Slot) -> int:
+    """Return how many of a slot's runs count as attempts, at least 1: each but those that were told to stop.
+
+    A slot that is running counts its run, which may yet be told to.
+    """
+    return max(1, taken.attempts - stops_of(taken))

@@ -266,3 +266,37 @@ def test_upkeep_forgets_old_slots_but_never_a_jobs_latest(ledger: Ledger) -> Non
     with ledger.read() as tx:
         assert tx.upkeep.slot_before("prune", 4 * HOUR) == 4 * HOUR
         assert tx.upkeep.slot_before("prune", 4 * HOUR - 1) is None
+
+
+def test_a_run_that_was_told_to_stop_uses_up_no_attempt(ledger: Ledger) -> None:
+    clock = FakeClock(HOURLY.after(1_800_000_000_000) or 0)
+    for n in range(RULES.attempts):
+        told: list[bool] = []
+        stopped = slots_of(
+            ledger,
+            clock,
+            Worker(during=lambda told=told: told.append(True)),
+            holder=f"rollout {n}",
+            is_stopped=lambda told=told: bool(told),
+        )
+        assert due(stopped) is not None
+    waits = []
+    slots = slots_of(ledger, clock, Worker(*[LedgerUnavailable("away")] * 9))
+    for _ in range(600):
+        if due(slots) is not None:
+            waits.append(clock.now() - (HOURLY.latest(clock.now()) or 0))
+        clock.advance(5 * SECOND)
+    assert waits == [0, 60 * SECOND, 180 * SECOND], "as often and as late as one that nobody told to stop"
+
+
+def test_a_slot_that_was_told_to_stop_and_then_kills_a_holder_is_taken_again(ledger: Ledger) -> None:
+    clock, slot = FakeClock(), HOURLY.latest(FakeClock().now()) or 0
+    for _ in range(RULES.attempts):
+        told: list[bool] = []
+        worker = Worker(during=lambda told=told: told.append(True))
+        due(slots_of(ledger, clock, worker, is_stopped=lambda told=told: bool(told)))
+    with ledger.write() as tx:
+        assert tx.slots.retake("prune", slot, holder="dead", at=clock.now())
+    worker = Worker()
+    assert due(slots_of(ledger, clock, worker, holder="two")) is not None
+    assert worker.runs == 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from jobs.schedule import HOUR, SECOND, parsed
-from jobs.turn import LONGEST_WAIT, Deed, Outcome, Rules, turn_of
+from jobs.turn import LONGEST_WAIT, STOPS, Deed, Outcome, Rules, tries_of, turn_of
 from kb.ledger.slots import Slot, SlotStatus
 
 RULES = Rules(attempts=3, backoff=60 * SECOND, misfire=6 * HOUR)
@@ -60,6 +62,20 @@ def test_a_slot_whose_holder_died_is_taken_again_at_once_but_not_for_ever() -> N
     assert deed(running(1), SLOT + 1) is Deed.REPEAT
     assert deed(running(2), SLOT + 1) is Deed.REPEAT
     assert deed(running(3), SLOT + 1) is Deed.GIVE_UP
+
+
+def test_runs_that_were_told_to_stop_count_as_no_attempts() -> None:
+    stopped = {"outcome": "failed", STOPS: 9}
+    assert deed(replace(failed(10), report=stopped), ENDED + 60 * SECOND) is Deed.REPEAT
+    assert deed(replace(failed(10), report=stopped), ENDED + 60 * SECOND - 1) is None
+    assert deed(replace(failed(12), report=stopped), ENDED + HOUR) is None
+    assert deed(replace(running(11), report=stopped), SLOT + 1) is Deed.REPEAT
+    assert deed(replace(running(12), report=stopped), SLOT + 1) is Deed.GIVE_UP
+
+
+@pytest.mark.parametrize("said", [None, True, "2", -2, 7])
+def test_of_a_record_that_was_spoilt_every_run_counts(said: object) -> None:
+    assert tries_of(replace(failed(3), report={STOPS: said})) == 3  # type: ignore[dict-item]
 
 
 def test_a_slot_is_not_repeated_when_it_is_too_late() -> None:
