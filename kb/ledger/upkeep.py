@@ -12,12 +12,14 @@ from kb.ledger.runs import RunStatus
 from kb.ledger.schema import embeddings, memories, runs
 from kb.ledger.schema_governance import daemons, slots
 from kb.model import MemoryId, Standing
+from kb.trust import DAY_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kb.model import Instant
 
+LULL_DAYS = 8  # between two slots; longer than a week, so that those of a weekly job are no lulls
 _S, _R, _E, _M = slots.c, runs.c, embeddings.c, memories.c
 _NEEDED_BY_NONE = sa.select(_E.text_hash).except_(sa.select(memories.c.embed_hash))  # one pass over both tables
 _UNUSED = (
@@ -60,11 +62,17 @@ class Upkeep:
         return found
 
     def forget_slots(self, before: Instant) -> int:
-        """Forget slots that were taken before an instant, but of each job the latest; return how many."""
-        latest = sa.select(_S.job, sa.func.max(_S.slot).label("slot")).group_by(_S.job).subquery()
-        is_latest = sa.exists().where(latest.c.job == _S.job, latest.c.slot == _S.slot)
+        """Forget slots that were taken before an instant, but of each job the latest; return how many.
+
+        The last one before a long lull stays, too: a clock that was far ahead leaves one, and once it is set back, that
+        slot is the latest.
+        """
+        later = slots.alias()
+        is_followed = sa.exists().where(
+            later.c.job == _S.job, later.c.slot > _S.slot, later.c.slot <= _S.slot + LULL_DAYS * DAY_MS
+        )
         old = _S.started_at < checked_int(before, "before")
-        return self._connection.execute(sa.delete(slots).where(old, ~is_latest)).rowcount
+        return self._connection.execute(sa.delete(slots).where(old, is_followed)).rowcount
 
     def forget_daemons(self, before: Instant) -> int:
         """Forget daemons whose last heartbeat is older than an instant; return how many."""

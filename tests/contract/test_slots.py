@@ -10,8 +10,9 @@ import pytest
 
 from jobs.names import JobName
 from jobs.report import Tally
-from jobs.schedule import HOUR, SECOND, parsed
+from jobs.schedule import DAY, HOUR, SECOND, WEEK, parsed
 from jobs.slots import Slots, job_lock
+from jobs.tidy import SLOT_DAYS
 from jobs.turn import Deed, Rules
 from kb.errors import InputError, LedgerUnavailable, Locked, Refused
 from kb.ledger import open_ledger
@@ -300,3 +301,26 @@ def test_a_slot_that_was_told_to_stop_and_then_kills_a_holder_is_taken_again(led
     worker = Worker()
     assert due(slots_of(ledger, clock, worker, holder="two")) is not None
     assert worker.runs == 1
+
+
+def test_a_clock_that_was_ahead_when_slots_were_forgotten_and_is_set_back_runs_nothing_twice(ledger: Ledger) -> None:
+    clock, worker = FakeClock(), Worker()
+    slots = slots_of(ledger, clock, worker)
+    for days in (0, 400, 400):
+        clock.advance(days * DAY)
+        assert due(slots) is not None
+        with ledger.write() as tx:
+            tx.upkeep.forget_slots(clock.now() - SLOT_DAYS * DAY)
+    for _ in range(2):
+        clock.advance(-400 * DAY)
+        assert due(slots) is None
+    assert worker.runs == 3
+
+
+def test_upkeep_forgets_a_long_row_of_slots_whole(ledger: Ledger) -> None:
+    with ledger.write() as tx:
+        for n in range(60):
+            tx.slots.claim("prune", n * WEEK, holder="x", at=n * WEEK)
+        assert tx.upkeep.forget_slots(50 * WEEK) == 50
+        assert tx.upkeep.forget_slots(50 * WEEK) == 0
+    assert [s.slot // WEEK for s in stored(ledger)] == list(range(59, 49, -1))
