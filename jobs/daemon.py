@@ -114,6 +114,7 @@ class Daemon:
     def serve(self) -> None:
         """Lead or stand by until told to end; then let running batches finish."""
         jobs = self._settings.jobs
+        pause = min(jobs.lease_seconds, jobs.heartbeat_seconds)  # a tick is when the heart beats, too
         with ExitStack() as stack:
             port = stack.enter_context(health_page(jobs.health_port, self._look))
             stack.callback(self._lease.give_back)
@@ -122,7 +123,7 @@ class Daemon:
             self._scheduler.start()
             while not self._stop.is_set():
                 self._tick()
-                self._stop.wait(jobs.lease_seconds)
+                self._stop.wait(pause)
             self._drain()
 
     def _clockwork(self) -> BackgroundScheduler:

@@ -208,9 +208,10 @@ def test_a_job_hears_before_its_next_batch_that_its_daemon_leads_no_longer(tmp_p
         heard.set()
 
     seen.deeds = {JobName.PRUNE: take_long}
+    once = {"lease_seconds": 300, "heartbeat_seconds": 300}  # it looks no second time
     with (
         open_ledger(None, data_dir=tmp_path / "kb") as ledger,
-        serving(tmp_path, clock, seen, ledger, prune="daily 04:00", lease_seconds=300),  # it looks no second time
+        serving(tmp_path, clock, seen, ledger, prune="daily 04:00", **once),
     ):
         assert begun.wait(60)
         lose(None, tmp_path / "kb")
@@ -350,3 +351,19 @@ def test_a_job_that_the_clockwork_turned_away_is_given_to_it_again(tmp_path: Pat
         assert clockwork.has_refused.wait(60), "to the clockwork the first run is not over yet"
         clockwork.goes_on.set()
         until(lambda: outcomes(ledger, JobName.PRUNE) == ["done"] * 2, "its slot is not left to the next one")
+
+
+def test_a_daemon_that_seldom_looks_at_its_lease_is_alive_by_its_heart(tmp_path: Path) -> None:
+    clock = FakeClock()
+    settings = Settings(jobs={**OFF, **QUICK}).jobs  # type: ignore[arg-type]
+
+    def healths() -> list[str]:
+        return [d.health for d in status_of(ledger, settings, clock.now()).daemons]
+
+    with (
+        open_ledger(None, data_dir=tmp_path / "kb") as ledger,
+        serving(tmp_path, clock, Seen(), ledger, lease_seconds=300),
+    ):
+        until(lambda: _leads(ledger), "it has looked at its lease")
+        clock.advance(HOUR)
+        until(lambda: healths() == ["alive"], "its heart beats on")
