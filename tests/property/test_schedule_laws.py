@@ -153,6 +153,22 @@ def test_a_job_is_never_looked_at_too_late(schedule: Schedule, at: int, attempts
     assert turn_of(schedule, again - 1, known, RULES) is None
 
 
+@given(st.integers(-2 * HOUR, 2 * HOUR), st.integers(0, HOUR), st.integers(1, 2))
+def test_no_clock_however_wrong_delays_a_repetition_by_more_than_a_second_wait(
+    off: int, backoff: int, attempts: int
+) -> None:
+    rules = Rules(attempts=3, backoff=backoff, misfire=WEEK)
+    weekly = parsed("weekly sun 04:00", setting="jobs.prune")
+    slot = weekly.after(instant(2026, 5, 1)) or 0
+    finished = slot + DAY
+    known = taken(slot, SlotStatus.FAILED, attempts=attempts, finished_at=finished)
+    waits = range(0, 2 * rules.wait(attempts) + MINUTE, MINUTE)
+    first = next((w for w in waits if turn_of(weekly, finished + off + w, known, rules)), None)
+    assert first is not None
+    if -rules.wait(attempts) <= off <= 0:
+        assert first >= rules.wait(attempts)
+
+
 @pytest.mark.parametrize(
     ("text", "period", "phase"),
     [

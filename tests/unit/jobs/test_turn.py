@@ -83,8 +83,17 @@ def test_a_slot_is_not_repeated_when_it_is_too_late() -> None:
     assert deed(failed(1), SLOT + RULES.misfire + 1) is None
 
 
-def test_a_clock_that_was_set_back_delays_no_repetition() -> None:
-    assert deed(failed(1), ENDED - 5 * SECOND) is Deed.REPEAT
+def test_a_clock_that_was_set_back_by_more_than_the_wait_delays_no_repetition() -> None:
+    late = replace(failed(1), finished_at=SLOT + HOUR)
+    assert deed(late, SLOT + HOUR - 60 * SECOND - 1) is Deed.REPEAT
+    assert deed(failed(1, Outcome.STOPPED), ENDED - 5 * SECOND) is Deed.REPEAT, "there was none to wait for"
+
+
+def test_a_replica_whose_clock_is_behind_by_less_than_the_wait_keeps_it() -> None:
+    late = replace(failed(1), finished_at=SLOT + HOUR)
+    assert deed(late, SLOT + HOUR - 60 * SECOND) is None
+    assert deed(late, SLOT + HOUR - 1) is None
+    assert deed(late, SLOT + HOUR + 60 * SECOND) is Deed.REPEAT
 
 
 def test_a_later_slot_comes_before_the_repetition_of_an_earlier_one() -> None:
