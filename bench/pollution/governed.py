@@ -33,7 +33,9 @@ from governance.waiting import borne_out
 from ingest.version import due_for_renewal
 from kb.errors import InputError
 from kb.history import AnswerId
+from kb.memories import Memories
 from kb.model import Kind, MemoryId, Scope, SourceClass, Standing
+from kb.settings import ClassSettings
 from kb.sweeps import SweepJob
 
 if TYPE_CHECKING:
@@ -43,13 +45,13 @@ if TYPE_CHECKING:
     from bench.pollution.policies import Given
     from bench.pollution.schedule import Arrival
     from governance.policy import Policy as Rules
-    from kb.memories import Memories
     from kb.settings import Settings
     from kb.sweeps import Action
 
 CHECK_EVERY = 7  # days between checks of one question
 CHECK_BUDGET = 0.055  # share of questions that may be checked: what others get as well
 PRUNE_EVERY = 7
+LASTING_DAYS = 36_500.0  # a half-life that no run outlasts
 RENEW_EVERY = 3  # days; what is due is found by then, and a nightly sync would find the same
 
 
@@ -103,9 +105,22 @@ class Governed:
 
     def __post_init__(self) -> None:
         if not self.parts.decay:
-            self.memories.policies = {c: replace(p, half_life_days=36_500.0) for c, p in self.memories.policies.items()}
+            self._never_fade()
         self._store = Store(self.memories)
         self._recorder = Recorder(self._store, Spool(self.settings.data_dir), "bench")
+
+    def _never_fade(self) -> None:
+        """Open the store anew, still empty, with half-lives that no run outlasts: its search must know them, too."""
+        own = self.memories
+        trust = {c: ClassSettings(half_life_days=LASTING_DAYS) for c in own.policies}
+        self.settings = self.settings.model_copy(update={"trust": trust})
+        self.memories = Memories(
+            ledger=own.ledger,
+            generations=own.generations,
+            embedder=own.embedder,
+            settings=self.settings,
+            clock=own.clock,
+        )
 
     def arrive(self, arrivals: Sequence[Arrival]) -> None:
         """Take in documents as documents, and what the web says as findings."""
