@@ -76,6 +76,26 @@ def test_a_governed_store_shows_no_echo_however_often_it_answered(vectors: Vecto
             policy.answered(Given(id=f"a{n}", day=n, question=question, echo=echo, support=shown.ids))
 
 
+@pytest.mark.parametrize("decay", [True, False])
+def test_a_store_that_never_fades_shows_what_it_holds_at_any_time(vectors: Vectors, *, decay: bool) -> None:
+    clock = DayClock()
+    with opened(vectors, clock) as (memories, settings):
+        policy = Governed(
+            memories,
+            settings,
+            Parts(decay=decay, checks=False),
+            lambda *_: None,
+            lambda *_: None,
+            lambda _: pytest.fail("asked"),
+        )
+        policy.arrive([Arrival(day=0, order=0, fact=0, text="The Harwick Bridge carries forty tonnes.", source="own0")])
+        shown = []
+        for day in (0, 100):
+            clock.set(day)
+            shown.append(len(policy.shown("What does the Harwick Bridge carry?", day).texts))
+    assert shown == ([1, 0] if decay else [1, 1])
+
+
 def test_two_policies_are_timed_in_turn_on_one_timeline(vectors: Vectors) -> None:
     short = replace(SMALL, days=7)
     pair = interleaved(FACTS, 0, short, vectors, ("plain", "governed"))
