@@ -52,6 +52,35 @@ def acting(by: str | None, what: str, role: RoleOption = RoleOption.PERSON) -> A
     return vouching(actor_of(by, role), what)
 
 
+def refuse_agents(what: str, why: str, hint: str = "") -> None:
+    """Let nobody do what only people and their jobs do whose shell is an agent's.
+
+    Args:
+        what: would be done, as `ingest documents`.
+        why: no agent may.
+        hint: what the agent can do instead.
+
+    Raises:
+        Refused: it is an agent's.
+    """
+    from kb.errors import Refused
+
+    if is_agent():
+        raise Refused(f"an agent may not {what}: {why}", hint=hint)
+
+
+def refuse_agents_care(what: str) -> None:
+    """Leave the care of the whole store to who runs it.
+
+    Args:
+        what: would be done, as `rebuild the index`.
+
+    Raises:
+        Refused: it is an agent's shell.
+    """
+    refuse_agents(what, "a person takes care of the store", "`kb status` and `kb doctor` tell how it is")
+
+
 def user_name() -> str:
     """Return who runs this command, as far as the machine knows."""
     return os.environ.get("KB_USER") or os.environ.get("USER") or os.environ.get("LOGNAME") or "cli"

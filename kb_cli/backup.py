@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import refuse_agents_care
 from kb_cli.session import AsJson, opened, settings_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def import_(path: Archive, plan: PlanOnly = False, as_json: AsJson = False) -> N
     from kb_cli.values import readable
 
     readable(str(path))
+    if not plan:
+        refuse_agents_care("import a store")
     manifest = looked_through(path)
     settings = settings_of()
     refuse_too_large(manifest, settings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import refuse_agents_care
 from kb_cli.session import AsJson, Tenant, opened, settings_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def reindex(
     """Rebuild the index from the ledger in a new collection, then switch to it."""
     from kb.rebuild import reindex as rebuild
 
+    refuse_agents_care("rebuild the index")
     settings = settings_of()
     with opened(settings) as memories:
         done = rebuild(memories, re_embed=embedder)
@@ -80,6 +82,7 @@ def reconcile(as_json: AsJson = False) -> None:
     """Compare the index with the ledger and repair what differs."""
     from kb.rebuild import reconcile as repair
 
+    refuse_agents_care("repair the index")
     settings = settings_of()
     with opened(settings) as memories:
         found = repair(memories)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
-from kb_cli.acting import acting
+from kb_cli.acting import refuse_agents
 from kb_cli.session import AsJson, Tenant, loaded, opened, settings_of, switch_on
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class TrustOption(StrEnum):
     DOCUMENT = "document"
 
 
+KEEP_A_NOTE = "`kb memory add` keeps a note, in quarantine; a person ingests, and --plan shows what that would do"
 Paths = Annotated[
     list[Path] | None, typer.Argument(metavar="PATH", help="Folders or files; none: every registered source.")
 ]
@@ -74,8 +75,8 @@ def ingest(
     from kb.model import SourceClass
     from kb_cli.values import pairs
 
-    if (verified or trust is TrustOption.CURATED) and not plan:
-        acting(None, "vouch for what it ingests as")
+    if not plan:  # whatever the flags say: a file's front matter can vouch for it as well
+        refuse_agents("ingest documents", "they would be believed at once", KEEP_A_NOTE)
     said = Said(
         source_name=source_name,
         trust=SourceClass(trust.value) if trust else None,

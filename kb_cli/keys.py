@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
-from kb_cli.acting import is_agent
+from kb_cli.acting import refuse_agents
 from kb_cli.session import AsJson, Tenant, clock, ledger_of, log_by_default, settings_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ Scopes = Annotated[
     typer.Option("--scope", help="query, write or govern; repeatable; default: query."),
 ]
 Expires = Annotated[str, typer.Option("--expires", help="When it becomes void: 90d, 12h, or a date; default: never.")]
+KEYS = ("make or revoke keys", "a person decides who may do what")
 DAYS = re.compile(r"\d+[dhm]")
 
 
@@ -51,7 +52,7 @@ def create(
     from kb_cli.values import readable
 
     readable(name, expires)
-    refuse_agents()
+    refuse_agents(*KEYS)
     log_by_default(context)
     settings = settings_of(tenant=tenant)
     now = clock().now()
@@ -112,7 +113,7 @@ def revoke(
     from kb_cli.values import readable
 
     readable(id_)
-    refuse_agents()
+    refuse_agents(*KEYS)
     log_by_default(context)
     settings = settings_of(tenant=tenant)
     now = clock().now()
@@ -127,18 +128,6 @@ def revoke(
         render.emit_json({**as_object(key, now), "was_valid": was_valid})
     else:
         render.say(f"{key.id}  {key.name}: {'void from now on' if was_valid else 'was void before'}")
-
-
-def refuse_agents() -> None:
-    """Let nobody make themselves a person's key, or take one away, whose shell is an agent's.
-
-    Raises:
-        Refused: it is.
-    """
-    from kb.errors import Refused
-
-    if is_agent():
-        raise Refused("an agent may not make or revoke keys: a person decides who may do what")
 
 
 def as_object(key: ApiKey, now: Instant) -> dict[str, Json]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import refuse_agents_care
 from kb_cli.backup import Progress, settled_json
 from kb_cli.session import AsJson, ledger_of, opened, settings_of
 
@@ -56,6 +57,8 @@ def migrate(
     from kb_cli.values import readable
 
     readable(to or "", from_ or "", ledger_to or "", token_from)
+    if not plan:
+        refuse_agents_care("move the store")
     if to is None and ledger_to is None:
         raise InputError("nothing is to be moved", hint="name a Milvus with --to, or a database with --ledger-to")
     old = settings_of() if from_ is None else _placed(settings_of(), from_)

@@ -28,6 +28,15 @@ DECIDING = (
     ("ingest", ".", "--trust", "curated"),
     ("key", "create", "ann", "--scope", "govern"),
     ("key", "revoke", "0123456789abcdef"),
+    ("ingest",),
+    ("ingest", "."),
+    ("ingest", ".", "--watch"),
+    ("ingest", ".", "--no-verified", "--trust", "document"),
+    ("import", "kb.tar"),
+    ("reindex",),
+    ("reconcile",),
+    ("store", "migrate", "--to", "http://milvus:19530"),
+    ("store", "migrate", "--ledger-to", "sqlite:///other.db"),
 )
 
 
@@ -76,6 +85,8 @@ def test_a_person_is_not_refused_for_what_they_are(arguments: tuple[str, ...], m
         ("govern", "review"),
         ("govern", "policy", "check"),
         ("ingest", ".", "--verified", "--plan"),
+        ("import", "kb.tar", "--plan"),
+        ("store", "migrate", "--ledger-to", "sqlite:///other.db", "--plan"),
     ],
     ids=" ".join,
 )
