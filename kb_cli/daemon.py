@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kb_cli import render
+from kb_cli.acting import refuse_agents
 from kb_cli.session import AsJson, clock, ledger_of, loaded, log_by_default, settings_of, switch_on
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def daemon(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    refuse_agents("run the jobs", "they prune, erase and vouch", "`kb daemon status` tells what runs")
     from jobs.stopping import ended_by_signals
 
     with ended_by_signals() as stop:  # heard from the first moment: what is told to end while it starts ends in order

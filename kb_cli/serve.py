@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kb_cli import render
+from kb_cli.acting import refuse_agents
 from kb_cli.session import AsJson, clock, loaded, log_by_default, switch_on
 
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on; default: the `serve.host` setting.")]
@@ -32,6 +33,10 @@ def serve(
 
     /healthz answers at once, /readyz once the models are loaded. `kb key create` makes the keys that callers show.
     """
+    if with_daemon:
+        refuse_agents("run the jobs", "they prune, erase and vouch", "leave --with-daemon out")
+    if open_:
+        refuse_agents("serve without keys", "every caller would be a person", "`kb mcp` serves an agent")
     log_by_default(context)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = loaded(serve=given or None)

@@ -37,6 +37,9 @@ DECIDING = (
     ("reconcile",),
     ("store", "migrate", "--to", "http://milvus:19530"),
     ("store", "migrate", "--ledger-to", "sqlite:///other.db"),
+    ("daemon",),
+    ("serve", "--with-daemon", "--port", "0"),
+    ("serve", "--open", "--port", "0"),
 )
 
 
@@ -87,6 +90,7 @@ def test_a_person_is_not_refused_for_what_they_are(arguments: tuple[str, ...], m
         ("ingest", ".", "--verified", "--plan"),
         ("import", "kb.tar", "--plan"),
         ("store", "migrate", "--ledger-to", "sqlite:///other.db", "--plan"),
+        ("daemon", "status"),
     ],
     ids=" ".join,
 )
