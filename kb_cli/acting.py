@@ -20,8 +20,19 @@ class RoleOption(StrEnum):
 
 
 def is_agent() -> bool:
-    """Return whether this shell is an agent's: KB_ROLE=agent is set in it, and no flag takes that back."""
-    return os.environ.get(ROLE_VARIABLE, "").strip().lower() == RoleOption.AGENT.value
+    """Return whether this shell is an agent's: KB_ROLE=agent is set in it, and no flag takes that back.
+
+    Raises:
+        InputError: KB_ROLE says neither; to take that for a person would let an agent decide after a slip of the pen.
+    """
+    from kb.errors import InputError
+
+    said = os.environ.get(ROLE_VARIABLE, "").strip().lower() or RoleOption.PERSON.value
+    roles = [role.value for role in RoleOption]
+    if said not in roles:
+        known = " or ".join(roles)
+        raise InputError(f"{ROLE_VARIABLE} is {said!r}; it must be {known}", hint=f"unset it, or set it to {known}")
+    return said == RoleOption.AGENT.value
 
 
 def actor_of(by: str | None, role: RoleOption = RoleOption.PERSON) -> Actor:

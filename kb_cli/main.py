@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kb_cli import (
+    acting,
     ask,
     backup,
     care,
@@ -105,6 +106,7 @@ def options(
     """Options that stand before the command."""
     del version
     session.set_command(context.invoked_subcommand)
+    acting.is_agent()  # raises where nobody can tell whose shell it is, before any command does anything
     if data_dir is not None:
         session.set_data_dir(data_dir)
     from kb import log

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import typer
 
-from kb.errors import KbError, Refused
-from kb_cli.acting import actor_of
+from kb.errors import InputError, KbError, Refused
+from kb_cli.acting import actor_of, is_agent
 from kb_cli.main import app
 
 if TYPE_CHECKING:
@@ -101,3 +101,24 @@ def test_an_agent_may_look(arguments: tuple[str, ...]) -> None:
 def test_no_name_and_no_role_that_is_given_makes_an_agent_a_person() -> None:
     assert actor_of("ann").role.value == "agent"
     assert actor_of(None).role.value == "agent"
+
+
+@pytest.mark.parametrize("role", ["bogus", "agents", "person,agent", "daemon"])
+@pytest.mark.parametrize("arguments", [("memory", "verify", "m1"), ("govern", "apply", "plan.json"), ("status",)])
+def test_a_role_that_nobody_has_is_refused(
+    role: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Were it taken for a person's, a slip of the pen would let an agent decide."""
+    monkeypatch.setenv("KB_ROLE", role)
+    with pytest.raises(InputError, match=rf"KB_ROLE.*{role}.*person or agent"):
+        run(*arguments)
+    assert not (tmp_path / "kb" / "ledger.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("agent", "agent"), (" Agent ", "agent"), ("Person", "person"), (" ", "person"), ("", "person")]
+)
+def test_a_role_is_known_however_it_is_written(said: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KB_ROLE", said)
+    assert is_agent() is (meant == "agent")
+    assert actor_of("ann").role.value == meant
