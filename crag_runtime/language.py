@@ -54,7 +54,7 @@ _REFUSALS: dict[RefusalReason, tuple[str, str]] = {
         "没有找到能回答这个问题的可信资料。",
     ),
     RefusalReason.ONLY_SUPPRESSED: (
-        "What matches has faded or awaits verification, so it is not used; ingest its source again if it still holds.",
+        "What matches has faded, waits or was taken out, so it is not used; ingest its source again if it still holds.",
         "相符的资料已经淡出、被隔离或有待核实，因此没有使用；重新导入其来源即可更新仍然有效的内容。",
     ),
     RefusalReason.PERIOD_NOT_COVERED: (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ROLLED_BACK = "rolled back"
 DESCENDS = "descends from what was rolled back"
+KEPT_OUT, ERASED = "kept out by sweep", "erased by sweep"  # likewise, of what says again what was taken out
 ROOT_CODE, DESCENT_CODE = "rolled_back", "descends_from_rolled_back"  # reasons of a sweep's actions
 CODES = frozenset({ROOT_CODE, DESCENT_CODE})
 
@@ -41,10 +42,10 @@ def why_barred(tombstone: Tombstone) -> str:
     """Return why something does not come back, and what would let it."""
     sweep = tombstone.sweep_id
     if tombstone.is_erased:
-        return f"erased by sweep {sweep}: it is not stored again"
+        return f"{ERASED} {sweep}: it is not stored again"
     if tombstone.reason in CODES:
         return f"{said_of(ROLLED_BACK, sweep)}; `kb govern undo {sweep}` or `kb memory restore ID` lets it back"
-    return f"kept out by sweep {sweep} ({tombstone.reason or 'no reason given'}); `kb govern undo {sweep}` lets it back"
+    return f"{KEPT_OUT} {sweep} ({tombstone.reason or 'no reason given'}); `kb govern undo {sweep}` lets it back"
 
 
 def gravest(found: Sequence[Tombstone]) -> Tombstone | None:

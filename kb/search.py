@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kb.errors import InputError
 from kb.model import FOREVER, Kind, Scope, Standing
 from kb.ports import Criteria
 from kb.ranking import Fusion, Mode, ranked
+from kb.stopping import Stopped, why_quarantined
 from kb.telemetry import Attr, Metric, Operation, Span, count, documents, observe, span
 from kb.terms import Script, query_terms, script_of
 from kb.trust import effective, gate_clauses, passes
@@ -94,14 +94,6 @@ class SearchRequest:
     def wanted_kinds(self) -> tuple[Kind, ...]:
         """The kinds that may be hits."""
         return self.kinds or _EVIDENT
-
-
-class Stopped(StrEnum):
-    """Why a memory that matched was not retrieved."""
-
-    QUARANTINED = "quarantined"  # waits for corroboration or verification
-    FADED = "faded"  # was above the gate, has decayed below it
-    LOW_CONFIDENCE = "low_confidence"  # was never above this gate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +303,7 @@ class Searcher:
     def _explained(self, memory: Memory, score: float, request: SearchRequest, at: Instant) -> Suppressed | None:
         gate = request.gate
         if memory.standing is Standing.QUARANTINED and not request.standings:
-            reason = Stopped.QUARANTINED
+            reason = why_quarantined(memory)
         elif gate is None or self._passes(memory, gate, at):
             return None
         else:

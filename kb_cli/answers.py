@@ -15,7 +15,7 @@ SHOWN = 5  # suppressed memories that are listed; the rest is counted
 # What to do about each reason for a refusal; docs/reference/failures.md shows the same.
 WAYS_OUT = {
     "nothing_found": "`kb search` shows what comes near; `kb ingest` or `kb memory add` brings in what is missing",
-    "only_suppressed": "run `kb ingest` again where sources have faded; each suppressed memory says what it waits for",
+    "only_suppressed": "run `kb ingest` again where sources have faded; each suppressed memory says why it was stopped",
     "period_not_covered": "ingest a document about that period, or ask about another",
     "not_supported": "ask for one fact at a time; `kb trace` shows what the check did not let pass",
     "search_not_configured": "to have the web searched, set provider under [search] in kb.toml",

@@ -33,6 +33,9 @@ class FusionOption(StrEnum):
 ADVICE = {
     "faded": "its confidence has decayed: ingest its source again, or verify it",
     "quarantined": "it waits for corroboration or verification",
+    "rolled_back": "only a person lets it back; `kb govern explain ID` tells why",
+    "rejected": "a person refused it, and only a person lets it back; `kb govern explain ID` tells why",
+    "kept_out": "it says what was rejected or erased, and only a person lets it in; `kb govern explain ID` tells why",
     "low_confidence": "it was never above this gate",
 }
 

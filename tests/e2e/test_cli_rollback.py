@@ -101,3 +101,29 @@ def test_a_memorys_trace_goes_up_and_down(kb: Shell, poisoned: dict[str, Any]) -
     told = kb.run("memory", "trace", note["id"])
     assert told.code == 0
     assert answer["answer_id"] in told.out
+
+
+def test_what_a_person_took_out_is_told_to_wait_for_nobody(kb: Shell) -> None:
+    texts = {
+        "rejected": "The ferry of Xiapu leaves at dawn, so the keeper says.",
+        "rolled_back": "The ferry of Xiapu leaves at noon, so the miller says.",
+        "quarantined": "The ferry of Xiapu leaves at dusk, so the smith says.",
+    }
+    by = {"quarantined": "agent"}
+    ids = {why: kb.json("memory", "add", text, "--by", by.get(why, "person"))["id"] for why, text in texts.items()}
+    kb.json("memory", "reject", ids["rejected"], "--by", "ann", "--reason", "hearsay of the keeper")
+    kb.json("rollback", "--memory", ids["rolled_back"], "--yes")
+    words = "When does the ferry of Xiapu leave?"
+    stopped = kb.json("search", words)["suppressed"]
+    assert {s["id"]: s["reason"] for s in stopped["memories"]} == {id_: why for why, id_ in ids.items()}
+    assert stopped["reasons"] == dict.fromkeys(ids, 1)
+    for command in ("search", "ask"):
+        told = kb.run(command, words).out
+        lines = {why: next(line for line in told.splitlines() if line.endswith(f"[{id_}]")) for why, id_ in ids.items()}
+        assert "waits for corroboration or verification" in lines["quarantined"]
+        for why in ("rejected", "rolled_back"):
+            assert f"{why.replace('_', ' ')} (" in lines[why]
+            assert "waits" not in lines[why]
+            assert "only a person" in lines[why]
+            assert "kb govern explain" in lines[why]
+        assert "hearsay of the keeper" not in told
