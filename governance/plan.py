@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from reprlib import repr as shortened
+from typing import TYPE_CHECKING, TypeVar
 
 from kb.erased import WINDOW_ENDED
 from kb.errors import InputError
@@ -30,6 +32,9 @@ PLANNED: Mapping[SweepJob, frozenset[str]] = {  # what a job does; the rest is f
 }
 FINDINGS = "findings"  # in the detail of a vouching: stored pages that bear it out, and are asked again
 HASH_LENGTH = 32
+HINT = "make it anew with `kb govern plan JOB`"
+E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,45 +109,86 @@ def plan_of_json(data: Mapping[str, Any]) -> Plan:
     Raises:
         InputError: it is no plan, of another format, or was changed since: its hash does not fit.
     """
-    hint = "make it anew with `kb govern plan JOB`"
-    try:
-        if data["format"] != FORMAT:
-            raise InputError(f"the plan has format {data['format']}; this program reads format {FORMAT}", hint=hint)
-        plan = Plan(
-            tenant=str(data["tenant"]),
-            job=SweepJob(data["job"]),
-            policy=str(data["policy"]),
-            at=int(data["at"]),
-            ledger=str(data["ledger"]),
-            actions=tuple(_action_of_json(a) for a in data["actions"]),
-            left=int(data["left"]),
-            live=int(data["live"]),
-            notes=tuple(map(str, data["notes"])),
-        )
-        stated = data["hash"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"this is no plan of a sweep: {type(error).__name__} {error}", hint=hint) from error
-    if stated != plan.hash:
-        raise InputError("the plan was changed after it was made: its hash does not fit", hint=hint)
-    _refuse_foreign(plan, hint)
+    read = _Fields(data, "")
+    if (made := read.whole("format")) != FORMAT:
+        raise InputError(f"the plan has format {made}; this program reads format {FORMAT}", hint=HINT)
+    plan = Plan(
+        tenant=read.text("tenant"),
+        job=read.one_of("job", SweepJob),
+        policy=read.text("policy"),
+        at=read.whole("at"),
+        ledger=read.text("ledger"),
+        actions=tuple(_action(data, place) for place, data in enumerate(read.each("actions"), 1)),
+        left=read.whole("left"),
+        live=read.whole("live"),
+        notes=tuple(map(str, read.each("notes"))),
+    )
+    if read.text("hash") != plan.hash:
+        raise InputError("the plan was changed after it was made: its hash does not fit", hint=HINT)
+    _refuse_foreign(plan)
     return plan
 
 
-def _refuse_foreign(plan: Plan, hint: str) -> None:
+def _refuse_foreign(plan: Plan) -> None:
     """Refuse a file that would do what its job never does: vouch for a memory, say, or erase what somebody said."""
     foreign = {a.kind.value for a in plan.actions} - PLANNED.get(plan.job, frozenset())
     foreign |= {a.reason for a in plan.actions if a.kind is ActionKind.ERASE and a.reason != WINDOW_ENDED}
     # what was asked outside cannot be asked again when it is applied: it stands in no file, since files ask nobody
     foreign |= {a.kind.value for a in plan.actions if a.kind is ActionKind.VOUCH and not a.detail.get(FINDINGS)}
     if foreign:
-        raise InputError(f"no plan of {plan.job.value} holds: {', '.join(sorted(foreign))}", hint=hint)
+        raise InputError(f"no plan of {plan.job.value} holds: {', '.join(sorted(foreign))}", hint=HINT)
 
 
-def _action_of_json(data: Mapping[str, Any]) -> Action:
+def _action(data: object, place: int) -> Action:
+    where = f"action {place}"
+    if not isinstance(data, dict):
+        raise InputError(f"{where} is {shortened(data)}; it must be an object", hint=HINT)
+    read = _Fields(data, f"{where}: ")
     return Action(
-        memory_id=str(data["memory_id"]),
-        kind=ActionKind(data["action"]),
-        reason=str(data["reason"]),
-        rev=int(data["rev"]),
-        detail=dict(data["detail"]),
+        memory_id=read.text("memory_id"),
+        kind=read.one_of("action", ActionKind),
+        reason=read.text("reason"),
+        rev=read.whole("rev"),
+        detail=dict(read.mapping("detail")),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Fields of an object in a file, each of the kind that is wanted, or refused in words."""
+
+    data: Mapping[str, Any]
+    where: str  # begins what is said
+
+    def text(self, name: str) -> str:
+        return self._of(name, str, "text")
+
+    def whole(self, name: str) -> int:
+        return self._of(name, int, "a whole number")
+
+    def each(self, name: str) -> list[Any]:
+        return self._of(name, list, "a list")
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        return self._of(name, dict, "an object")
+
+    def one_of(self, name: str, kinds: type[E]) -> E:
+        values = [kind.value for kind in kinds]
+        if self._there(name) not in values:
+            raise self._refusal(name, f"one of {', '.join(values)}")
+        return kinds(self.data[name])
+
+    def _of(self, name: str, kind: type[T], told: str) -> T:
+        value = self._there(name)
+        if isinstance(value, bool) or not isinstance(value, kind):  # true is a number to Python alone
+            raise self._refusal(name, told)
+        return value
+
+    def _there(self, name: str) -> Any:  # noqa: ANN401 - JSON of a file
+        if name not in self.data:
+            raise InputError(f"this is no plan of a sweep: {self.where}{name} is missing", hint=HINT)
+        return self.data[name]
+
+    def _refusal(self, name: str, told: str) -> InputError:
+        said = f"{self.where}{name} is {shortened(self.data[name])}; it must be {told}"
+        return InputError(f"this is no plan of a sweep: {said}", hint=HINT)
