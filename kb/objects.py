@@ -34,6 +34,7 @@ def memory_object(memories: Memories, memory: Memory) -> dict[str, Json]:
         "confidence": trust.confidence,
         "effective_confidence": round(effective(trust, now, half_life), 6),
         "verified": trust.verified,
+        "pinned": memory.pinned,
         "leaves_gate_at": iso(leaves) if 0 < leaves < FOREVER else None,
         "valid_from": iso(memory.valid_from),
         "valid_to": iso(memory.valid_to) if memory.valid_to < FOREVER else None,

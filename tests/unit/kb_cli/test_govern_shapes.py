@@ -17,6 +17,7 @@ from governance.queue import Waits, review_queue
 from governance.review import decide
 from governance.sweep import apply
 from kb.model import Standing
+from kb.objects import memory_object
 from kb.sweeps import SweepJob
 from kb.trust import DAY_MS
 from kb_cli import review, sweeps
@@ -112,6 +113,16 @@ def test_an_explanation_and_the_queue_show_what_their_pages_say(store: Memories)
     assert sum("differ in a number" in line for line in told) == 1, "each contradiction once, with both sides"
     assert any("says “40 tons”" in line for line in told)
     assert any("says “55 tons”" in line for line in told)
+
+
+def test_a_memory_shows_what_its_page_says_and_whether_it_is_pinned(store: Memories) -> None:
+    memory = said("a", FORTY)
+    keep(store, memory)
+    before: Any = memory_object(store, store.get(memory.id, "default"))
+    assert undocumented("kb memory get", before) == set()
+    decide(store, [memory.id], SweepJob.PIN, policy=policy(), actor=ADA)
+    after = memory_object(store, store.get(memory.id, "default"))
+    assert (before["pinned"], after["pinned"]) == (False, True)
 
 
 def test_policy_forecast_and_check_show_what_their_pages_say(store: Memories) -> None:
