@@ -51,33 +51,37 @@ def review(why: Why = None, limit: Limit = 50, tenant: Tenant = None, as_json: A
 def _lines(tenant: str, items: Sequence[ReviewItem], *, is_more: bool) -> list[str]:
     if not items:
         return [f"tenant {tenant}: nothing waits for a person"]
-    counts = Counter(item.why.value for item in items)
+    entries = list(_entries(items))
+    counts = Counter(item.why.value for item, _ in entries)  # of what stands below, not of its sides
     listed = ", ".join(f"{number} {why}" for why, number in counts.items())
     return [
         f"tenant {tenant}: {listed}{'; more wait, see --limit' if is_more else ''}",
-        *_items(items),
+        *(line for item, other in entries for line in _entry(item, other)),
         "",
         "look: kb govern explain ID    decide: kb memory verify ID… or kb memory reject ID…, with --reason",
     ]
 
 
-def _items(items: Sequence[ReviewItem]) -> Iterator[str]:
-    """Yield the items, each contradiction once with both of its sides."""
-    from kb.clock import iso
-
+def _entries(items: Sequence[ReviewItem]) -> Iterator[tuple[ReviewItem, ReviewItem | None]]:
+    """Yield the items, each contradiction once with its other side, if that is listed."""
     told: set[tuple[str, str, str]] = set()
     sides = {(str(i.memory.id), i.other_id, i.kind): i for i in items if i.other_id}
     for item in items:
-        if (item.other_id, item.memory.id, item.kind) in told:
-            continue
-        told.add((item.memory.id, item.other_id, item.kind))
-        what = f"two memories differ in a {item.kind}" if item.other_id else item.said
-        yield from ("", f"{item.why.value} since {iso(item.since)}: {what}")
-        yield from _side(item)
-        if other := sides.get((item.other_id, item.memory.id, item.kind)):
-            yield from _side(other)
-        elif item.other_id:
-            yield f"   {item.other_id}  says “{item.other_value}”"
+        if (item.other_id, item.memory.id, item.kind) not in told:
+            told.add((item.memory.id, item.other_id, item.kind))
+            yield item, sides.get((item.other_id, item.memory.id, item.kind))
+
+
+def _entry(item: ReviewItem, other: ReviewItem | None) -> Iterator[str]:
+    from kb.clock import iso
+
+    what = f"two memories differ in a {item.kind}" if item.other_id else item.said
+    yield from ("", f"{item.why.value} since {iso(item.since)}: {what}")
+    yield from _side(item)
+    if other is not None:
+        yield from _side(other)
+    elif item.other_id:
+        yield f"   {item.other_id}  says “{item.other_value}”"
 
 
 def _side(item: ReviewItem) -> Iterator[str]:
