@@ -291,6 +291,17 @@ def test_agents_cannot_verify_people_verify_many_at_once_and_remarks_are_shown(k
     assert ids[1] not in story.waiting()
 
 
+def test_one_id_that_nobody_has_keeps_a_decision_from_all_the_others(kb: Shell) -> None:
+    """It is more likely a slip of the pen than a wish to decide about the rest."""
+    story = Story(kb, "slip")
+    id_ = story.note("The quay is closed on Mondays.")
+    for decision in ("verify", "reject", "pin"):
+        error = story.json("memory", decision, id_, "nope", "--by", "ada", code=2)["error"]
+        assert error["type"] == "UnknownMemory"
+        assert "nope" in error["message"]
+    assert [d["action"] for d in story.explained(id_)["decisions"]] == []
+
+
 def test_reading_changes_no_trust(kb: Shell) -> None:
     story = Story(kb, "reading")
     story.ingested(api_md=page(NEW))
