@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kb.sweeps import Image
 
 Columns = dict[str, "Json"]
+Row = tuple[ImageKind, str]  # what kind of row, and its key
 
 SEPARATOR = "\x1f"  # between the parts of a key
 ONLY_GROW = frozenset({"rev", "updated_at"})  # a row that was put back is as it was but for these
@@ -241,8 +242,8 @@ def put_back(
     newest_first: Iterable[Image],
     current: Callable[[ImageKind, str], Mapping[str, Json] | None],
     taken: Callable[[str], bool] = lambda _: False,
-) -> tuple[dict[tuple[ImageKind, str], Mapping[str, Json] | None], list[str]]:
-    """Return how rows should stand so that changes are undone, and the keys of rows that have changed since.
+) -> tuple[dict[Row, Mapping[str, Json] | None], list[Row]]:
+    """Return how rows should stand so that changes are undone, and the rows that have changed since.
 
     A row that stands already as it stood before, by whatever way, needs nothing and overwrites nothing. What decay has
     lowered for other readers since is no change: it stays lowered, and what was governed is put back.
@@ -252,8 +253,8 @@ def put_back(
         current: how a row stands now; asked once a row.
         taken: whether gc has taken a memory.
     """
-    state: dict[tuple[ImageKind, str], Mapping[str, Json] | None] = {}
-    moved: dict[str, None] = {}
+    state: dict[Row, Mapping[str, Json] | None] = {}
+    moved: dict[Row, None] = {}
     for image in newest_first:
         row = (image.kind, image.key)
         if row not in state:
@@ -264,7 +265,7 @@ def put_back(
             continue
         elif not same(state[row], image.before):
             if (target := _but_for_shown(state[row], image) or _but_for_unread(state[row], image)) is None:
-                moved[image.key] = None
+                moved[row] = None
             else:
                 state[row] = target
     return state, list(moved)

@@ -9,7 +9,7 @@ from governance.plan import action_json
 from kb.clock import iso
 from kb.errors import UnknownSweep
 from kb.objects import memory_object
-from kb.sweeps import SweepId
+from kb.sweeps import GONE, SweepId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,16 @@ def sweep_json(sweep: Sweep) -> dict[str, Json]:
         "undoes": sweep.undoes,
         "undone_by": sweep.undone_by,
     }
+
+
+def whole_json(sweep: Sweep, journal: Sequence[Journaled]) -> dict[str, Json]:
+    """Return a sweep with its journal under the stable keys of docs/reference/json.md."""
+    return {**sweep_json(sweep), "gone": gone_among(journal), "actions": [journaled_json(j) for j in journal]}
+
+
+def gone_among(journal: Sequence[Journaled]) -> int:
+    """Return how many actions found that what they were about is there no more."""
+    return sum(j.skipped == GONE for j in journal)
 
 
 def journaled_json(journaled: Journaled) -> dict[str, Json]:

@@ -193,7 +193,7 @@ def _applied(writer: Writer, action: Action, occasion: Occasion) -> tuple[str, S
     if action.memory_id:
         id_ = MemoryId(action.memory_id)
         memory = writer.tx.memories.get([id_]).get(id_)
-        is_needed = not is_forgotten(action) and not _is_collected(writer.tx, occasion.sweep, action)
+        is_needed = not is_forgotten(action)
         if (memory is None and is_needed) or (memory and memory.tenant != occasion.sweep.tenant):
             return GONE, ()
         if memory and _has_changed(writer.tx, occasion.sweep.id, action, memory):
@@ -205,11 +205,6 @@ def _applied(writer: Writer, action: Action, occasion: Occasion) -> tuple[str, S
     if why and images:
         raise IntegrityError(f"an action was skipped ({why}) that had changed {len(images)} rows")
     return why, images
-
-
-def _is_collected(tx: LedgerTx, sweep: Sweep, action: Action) -> bool:
-    """Return whether an undo finds a memory gone that gc took: what else the action had changed is put back."""
-    return sweep.job is SweepJob.UNDO and bool(tx.erasure.collected(sweep.tenant, [action.memory_id]))
 
 
 def effect_of(job: SweepJob, kind: ActionKind) -> Effect | None:
@@ -254,8 +249,11 @@ def _finished(tx: LedgerTx, sweep: Sweep, now: Instant) -> Sweep:
 
 
 def _has_moved(tx: LedgerTx, sweep_id: SweepId) -> bool:
-    """Return whether a writer came between the check of an undo and one of its batches: it is not whole then."""
-    return any(why in (MOVED, GONE) for _, why, _ in tx.sweeps.tally(sweep_id))
+    """Return whether a writer came between the check of an undo and one of its batches: it is not whole then.
+
+    What is gone is in nobody's way: no later undo could put it back.
+    """
+    return any(why == MOVED for _, why, _ in tx.sweeps.tally(sweep_id))
 
 
 def _mark_undone(tx: LedgerTx, sweep_id: SweepId, by: SweepId) -> None:

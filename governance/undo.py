@@ -5,16 +5,18 @@
 * A sweep that was interrupted is undone as it stands: what was still waiting is dropped, what was applied is put back.
 * An undo is a sweep like any other: journalled, resumed after a kill, and undone in its turn; then what it had undone
   stands again.
-* What was erased is gone: a sweep that erased anything cannot be undone.
+* What was erased is gone: a sweep that erased anything cannot be undone. What another sweep has erased since is passed
+  over as gone and counted, and the rest is put back; where nothing is left, the undo is refused.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from governance.effects.undone import SEQ, disowned, occupied, standing_row, taken_by_gc
+from governance.effects.undone import DOCUMENT, SEQ, disowned, occupied, standing_row, taken_by_gc
 from governance.hindrances import hindrances
-from governance.images import memory_columns, put_back
+from governance.images import memory_columns, put_back, same
 from governance.plan import Plan
 from governance.running import Run, begin, counts_of, ignore, never, resumed, run_to_end
 from governance.sweep import named
@@ -25,7 +27,9 @@ from kb.telemetry import Metric, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from governance.images import Row
     from governance.policy import Policy
     from kb.ledger.ledger import LedgerTx
     from kb.memories import Memories
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from kb.sweeps import Image, Journaled, Sweep
 
 PAGE = 500
+NOT_KEPT = "nothing of what was erased is kept; ingest or add it again"
 UNDONE = "undone"  # reason of an undo's actions, and why what waited was dropped
 
 
@@ -61,7 +66,7 @@ def undo(
 
     Raises:
         UnknownSweep: the tenant has none with this id.
-        Refused: it was undone before, or has erased memories.
+        Refused: it was undone before, has erased memories, or all that it had changed was erased since.
         StalePlan: rows have changed since; `moved` holds their keys, and nothing was undone.
         Locked: another sweep of the tenant is running.
     """
@@ -94,8 +99,7 @@ def _undoable(tx: LedgerTx, sweep_id: SweepId, tenant: str) -> Sweep:
     erased = sum(n for kind, why, n in tx.sweeps.tally(sweep_id) if kind is ActionKind.ERASE and not why)
     if erased and sweep.job is not SweepJob.UNDO:
         count(Metric.SWEEPS_REFUSED, job=SweepJob.UNDO.value, why="erased")
-        hint = "nothing of what was erased is kept; ingest or add it again"
-        raise Refused(f"sweep {sweep_id} erased {erased:,} memories: that cannot be undone", hint=hint)
+        raise Refused(f"sweep {sweep_id} erased {erased:,} memories: that cannot be undone", hint=NOT_KEPT)
     return sweep
 
 
@@ -104,29 +108,63 @@ def _checked(tx: LedgerTx, sweep: Sweep) -> list[Action]:
 
     Raises:
         StalePlan: a row has changed since.
+        Refused: all that it had changed was erased since.
     """
     applied = [j for j in _journal(tx, sweep.id) if j.applied_at is not None and not j.skipped]
     applied.reverse()
-    newest_first = [image for own in _images(tx, sweep.id, applied) for image in own]
+    changes = list(zip(applied, _images(tx, sweep.id, applied), strict=True))
+    newest_first = [image for _, own in changes for image in own]
     known = _memories(tx, newest_first)
-    targets, moved = put_back(
-        newest_first,
-        lambda kind, key: known.get(key) if kind is ImageKind.MEMORY else standing_row(tx, kind, key),
-        taken_by_gc(tx, sweep),
-    )
+
+    def current(kind: ImageKind, key: str) -> Mapping[str, Json] | None:
+        return known.get(key) if kind is ImageKind.MEMORY else standing_row(tx, kind, key)
+
+    targets, moved = put_back(newest_first, current, taken_by_gc(tx, sweep))
     if moved := [*moved, *occupied(tx, targets), *disowned(tx, targets)]:
         count(Metric.SWEEPS_REFUSED, job=SweepJob.UNDO.value, why="stale")
-        shown = named([key.replace("\x1f", " ") for key in moved])
+        shown = named([key.replace("\x1f", " ") for _, key in moved])
         message = f"{len(moved):,} rows changed since sweep {sweep.id}, so nothing was undone: {shown}"
-        raise StalePlan(message, hint=hindrances(tx, sweep, moved).hint, moved=tuple(moved))
-    revisions = tx.sweeping.revisions([j.action.memory_id for j in applied if j.action.memory_id], sweep.tenant)
-    return [_action(j, revisions) for j in applied]
+        keys = tuple(key for _, key in moved)
+        raise StalePlan(message, hint=hindrances(tx, sweep, keys).hint, moved=keys)
+    return _planned(tx, sweep, changes, {row for row, to in targets.items() if not same(to, current(*row))})
+
+
+def _planned(
+    tx: LedgerTx, sweep: Sweep, changes: Sequence[tuple[Journaled, Sequence[Image]]], left: AbstractSet[Row]
+) -> list[Action]:
+    """Return the actions that undo others, each with its images, where `left` are the rows that go back.
+
+    What else an action had changed goes back, though gc has taken its memory: the words may be said again. Of what
+    a person let be erased nothing comes back: a witness that is gone speaks no more.
+
+    Raises:
+        Refused: all that these had changed was erased since.
+    """
+    revisions = tx.sweeping.revisions([j.action.memory_id for j, _ in changes if j.action.memory_id], sweep.tenant)
+    gone = {j.action.memory_id for j, _ in changes if j.action.memory_id} - revisions.keys()
+    taken = tx.erasure.collected(sweep.tenant, gone)
+    actions, is_left = list[Action](), False
+    for undone, own in changes:
+        id_ = undone.action.memory_id
+        actions.append(_action(undone, revisions))
+        is_left = is_left or (id_ in revisions and not own)  # a remark, which changes no row, is taken back, too
+        if (id_ not in gone or id_ in taken) and any((image.kind, image.key) in left for image in own):
+            is_left = True
+            if id_ in gone:
+                actions.append(replace(actions[-1], memory_id="", kind=ActionKind.PUT_BACK))
+    if gone and not is_left:
+        count(Metric.SWEEPS_REFUSED, job=SweepJob.UNDO.value, why="erased")
+        message = f"nothing of sweep {sweep.id} is left to put back: {len(gone):,} of the memories that it changed"
+        raise Refused(f"{message} were erased since", hint=NOT_KEPT)
+    return actions
 
 
 def _action(undone: Journaled, revisions: Mapping[str, int]) -> Action:
     action = undone.action
     rev = revisions.get(action.memory_id, action.rev)
-    return Action(memory_id=action.memory_id, kind=action.kind, reason=UNDONE, rev=rev, detail={SEQ: undone.seq})
+    whose = {DOCUMENT: action.detail[DOCUMENT]} if DOCUMENT in action.detail and not action.memory_id else {}
+    detail = {SEQ: undone.seq, **whose}
+    return Action(memory_id=action.memory_id, kind=action.kind, reason=UNDONE, rev=rev, detail=detail)
 
 
 def _journal(tx: LedgerTx, sweep_id: SweepId) -> Iterator[Journaled]:

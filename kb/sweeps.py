@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kb.model import Instant, Json
 
 SweepId = NewType("SweepId", str)
+GONE = "gone"  # why an action was passed over: what it was about is no longer there
 
 
 class SweepJob(StrEnum):

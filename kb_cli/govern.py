@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from governance.objects import journal_of, sweep_json, sweep_of
+from governance.objects import gone_among, journal_of, sweep_json, sweep_of
 from kb.sweeps import SweepJob
 from kb_cli import render
 from kb_cli.acting import acting
@@ -126,9 +126,10 @@ def undo(
     tenant: Tenant = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put back everything that a sweep changed, or refuse and list what has changed since."""
+    """Put back what a sweep changed, or refuse and list what has changed since; exit code 3: some of it was erased."""
     from governance.policy import policy_of
     from governance.undo import undo as undone
+    from kb.errors import ExitCode
     from kb.sweeps import SweepId
 
     actor = acting(by, "undo what was done to")
@@ -138,6 +139,8 @@ def undo(
         done = undone(memories, SweepId(sweep), settings.tenant, actor=actor.name, policy=policy, reason=reason)
         journal = journal_of(memories, done)
     show(done, journal, as_json=as_json)
+    if gone_among(journal):
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def planned_for(memories: Memories, settings: Settings, job: str) -> Plan:

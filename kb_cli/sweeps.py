@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from governance.objects import journaled_json, sweep_json
+from governance.objects import gone_among, whole_json
 from kb_cli import render
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def plan_lines(made: Plan) -> list[str]:
 def show(sweep: Sweep, journal: Sequence[Journaled], *, as_json: bool) -> None:
     """Print a sweep with its journal."""
     if as_json:
-        render.emit_json({**sweep_json(sweep), "actions": [journaled_json(j) for j in journal]})
+        render.emit_json(whole_json(sweep, journal))
     else:
-        render.say(*_head(sweep), *_journal_lines(journal))
+        render.say(*_head(sweep, gone_among(journal)), *_journal_lines(journal))
 
 
 def history_lines(sweeps: Sequence[Sweep]) -> list[str]:
@@ -54,7 +54,7 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {WORDS.get(kind, kind)}" for kind, n in counts.items() if n)
 
 
-def _head(sweep: Sweep) -> list[str]:
+def _head(sweep: Sweep, gone: int) -> list[str]:
     from kb.clock import iso
     from kb.sweeps import SweepStatus
 
@@ -63,6 +63,7 @@ def _head(sweep: Sweep) -> list[str]:
         ("by", f"{sweep.actor}: “{sweep.reason}”" if sweep.reason else sweep.actor),
         ("began", f"{iso(sweep.started_at)}, ended {iso(sweep.finished_at) or '-'}, under policy {sweep.policy}"),
         ("undoes", sweep.undoes or ""),
+        ("gone", f"{gone:,} of what it was to put back had been erased" if gone and sweep.undoes else ""),
         ("undone by", sweep.undone_by or ""),
     ]
     head = [f"{sweep.job.value} {sweep.id}: {sweep.status.value}", *(f"  {k:11}{v}" for k, v in facts if v)]

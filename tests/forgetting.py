@@ -28,14 +28,19 @@ def agree(_: Reach) -> None:
 
 
 def forget(
-    store: Memories, home: Path, *gone: Memory | str, consent: Callable[[Reach], None] = agree, **wanted: bool
+    store: Memories,
+    home: Path,
+    *gone: Memory | str,
+    source: str = "",
+    consent: Callable[[Reach], None] = agree,
+    **wanted: bool,
 ) -> erasure.Erased:
-    """Erase memories, or what has such an id, to the end; the runtime's files are looked for in `home / "kb"`."""
+    """Erase memories, what has such an id, or a source; the runtime's files are looked for in `home / "kb"`."""
     ids = tuple(one if isinstance(one, str) else one.id for one in gone)
     done = erasure.forget(
         store,
         Settings(data_dir=home / "kb"),
-        Wanted(selection=Selection(memories=ids), **wanted),
+        Wanted(selection=Selection(memories=ids, source=source), **wanted),
         policy=policy(),
         actor=BY,
         consent=consent,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from kb import sweeps
 from kb.evidence_rules import applied, is_rejected
 from kb.history import AnswerId, EvidenceEvent, EvidenceKind
 from kb.model import FOREVER, Kind, Standing
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kb.model import Memory
     from kb.sweeps import Action, Tombstone
 
-GONE = "gone"  # the memory is no longer there
+GONE = sweeps.GONE
 ALREADY = "already"  # it is so, and was not made so by this action
 LEADS = "leads_on"  # an answer-key behind which there is something, by now or still
 PAST = "past"  # its document no longer holds it, or says when it ended

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from governance import images
 from governance.comparing.sayings import passed
 from governance.contradict import Contradict, compare
+from governance.effects.plain import ALREADY, GONE
 from kb.evidence_rules import is_rejected
 from kb.model import DocumentId, MemoryId, Standing
 from kb.rolled_back import is_rolled_back
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Json]
 
 MOVED = "moved"  # it has changed since
-ALREADY = "already"
 PAGE = 500
 ERASED_MARK = "erased:"  # begins what stands in the journal for an erased id
 SEQ = "seq"  # of the action that is undone, in an undo's detail
+DOCUMENT = "doc_id"  # likewise, of the document that it was about
 
 
 def put_back(writer: Writer, _: Memory | None, action: Action, occasion: Occasion) -> str:
-    """Put back the rows that one action of the undone sweep changed: all of them, or none."""
+    """Put back the rows that one action of the undone sweep changed: all of them that are there, or none."""
     undone, seq = occasion.sweep.undoes, int(action.detail[SEQ])  # type: ignore[arg-type] # written by the undo
     if undone is None:
         return MOVED
@@ -48,7 +49,11 @@ def put_back(writer: Writer, _: Memory | None, action: Action, occasion: Occasio
     for (kind, key), target in targets.items():
         _PUT[kind](writer, key, target)
     _contested(writer, own)
-    return ALREADY if own and not writer.images() else ""
+    if writer.images():
+        return ""
+    if DOCUMENT in action.detail and writer.tx.documents.get(DocumentId(str(action.detail[DOCUMENT]))) is None:
+        return GONE
+    return ALREADY if own else ""
 
 
 def _contested(writer: Writer, own: Sequence[Image]) -> None:
@@ -78,7 +83,7 @@ def _flag(columns: Columns | None) -> bool:
     return columns is not None and bool(columns["contested"])
 
 
-def _is_torn(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None], sweep: Sweep) -> bool:
+def _is_torn(tx: LedgerTx, targets: Mapping[images.Row, Columns | None], sweep: Sweep) -> bool:
     """Return whether a passage would go without its document, which somebody changed after the undo was checked."""
     ids = [MemoryId(key) for kind, key in targets if kind is ImageKind.MEMORY]
     for memory in tx.memories.get(ids).values():
@@ -114,22 +119,20 @@ def taken_by_gc(tx: LedgerTx, sweep: Sweep) -> Callable[[str], bool]:
     return lambda id_: id_ in tx.erasure.collected(sweep.tenant, [id_])
 
 
-def occupied(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> list[str]:
+def occupied(tx: LedgerTx, targets: Mapping[images.Row, Columns | None]) -> list[images.Row]:
     """Return the documents that cannot come back, because another one is at their source now."""
-    return [
-        key for (kind, key), target in targets.items() if kind is ImageKind.DOCUMENT and _is_occupied(tx, key, target)
-    ]
+    return [row for row, to in targets.items() if row[0] is ImageKind.DOCUMENT and _is_occupied(tx, row[1], to)]
 
 
-def disowned(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> list[str]:
+def disowned(tx: LedgerTx, targets: Mapping[images.Row, Columns | None]) -> list[images.Row]:
     """Return the evidence that cannot come back, because who said it was rolled back or rejected since."""
     told = {k: t for k, t in _tellers(tx, targets).items() if (ImageKind.MEMORY, t) not in targets}
     found = tx.memories.get(sorted(set(told.values())))
     out = {m.id for m in found.values() if is_rolled_back(m) or is_rejected(m, tx.evidence.of_memory(m.id))}
-    return [key for key, teller in told.items() if teller in out]
+    return [(ImageKind.EVIDENCE, key) for key, teller in told.items() if teller in out]
 
 
-def _tellers(tx: LedgerTx, targets: Mapping[tuple[ImageKind, str], Columns | None]) -> dict[str, MemoryId]:
+def _tellers(tx: LedgerTx, targets: Mapping[images.Row, Columns | None]) -> dict[str, MemoryId]:
     """Return the memories that have said what would come back as evidence, by its key."""
     back = {key: target for (kind, key), target in targets.items() if kind is ImageKind.EVIDENCE and target is not None}
     told = {key: images.event_of(key, target).teller for key, target in back.items() if _evidence(tx, key) is None}

@@ -14,10 +14,10 @@ from governance.actor import vouching
 from governance.candidates import foreseen
 from governance.objects import (
     journal_of,
-    journaled_json,
     rolled_back_object,
     sweep_json,
     sweep_of,
+    whole_json,
 )
 from governance.plan import plan_of_json
 from governance.policy import policy_of
@@ -182,7 +182,7 @@ def _undo(service: Service, caller: Principal, body: UndoBody) -> Object:
 
 
 def _whole(service: Service, done: Sweep) -> Object:
-    return {**sweep_json(done), "actions": [journaled_json(j) for j in journal_of(service.memories, done)]}
+    return whole_json(done, journal_of(service.memories, done))
 
 
 def _history(service: Service, tenant: str, limit: int, job: SweepJob | None) -> Object:

@@ -98,3 +98,23 @@ def test_no_log_says_what_a_memory_says_whatever_is_done_with_it(kb: Shell) -> N
     assert any('"event"' in log for log in logs), "it is logged what is done"
     said = [line for log in logs for line in log.splitlines() for w in ("periwinkle", "碧") if w in line]
     assert said == []
+
+
+def test_an_undo_says_how_much_of_its_sweep_was_erased_since(kb: Shell) -> None:
+    one, two = (
+        kb.json("memory", "add", f"The bell of the {name} pier rings at noon.", "--by", "person")["id"]
+        for name in ("east", "west")
+    )
+    pinned = kb.json("memory", "pin", one, two, "--by", "ada")["sweep_id"]
+    kb.json("memory", "forget", one, "--erase", "--yes", "--by", "ada")
+    undone = kb.run("govern", "undo", pinned, "--by", "ada")
+    assert (undone.code, "1 of what it was to put back had been erased" in undone.out) == (3, True)
+    shown = kb.json("govern", "show", kb.json("govern", "history")["sweeps"][0]["sweep_id"])
+    assert (shown["gone"], shown["counts"]) == (1, {"pin": 1, "skipped": 1})
+
+    verified = kb.json("memory", "verify", two, "--by", "ada")["sweep_id"]
+    kb.json("memory", "forget", two, "--erase", "--yes", "--by", "ada")
+    refused = kb.json("govern", "undo", verified, "--by", "ada", code=5)["error"]
+    assert refused["type"] == "Refused"
+    assert "is left to put back" in refused["message"]
+    assert kb.json("govern", "show", verified)["status"] == "done"

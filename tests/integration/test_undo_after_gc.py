@@ -11,7 +11,7 @@ from governance.review import decide
 from governance.sweep import apply
 from governance.undo import undo
 from kb.errors import Refused, StalePlan
-from kb.model import SourceClass, Standing
+from kb.model import Memory, SourceClass, Standing
 from kb.sweeps import SweepJob
 from tests.disputing import FIFTY, FORTY, keep, now_of, open_contradictions, recheck, said
 from tests.erasing import BY
@@ -22,10 +22,10 @@ from tests.stores import write
 from tests.swept import policy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kb.memories import Memories
-    from kb.model import Memory
     from kb.sweeps import Sweep
 
 pytestmark = pytest.mark.usefixtures("ledger_url")  # on either database
@@ -48,8 +48,9 @@ def collected(store: Memories, days: float = 900) -> Sweep:
     return swept(store, SweepJob.GC)
 
 
-def decided(store: Memories, memory: Memory, job: SweepJob) -> Sweep:
-    sweep = decide(store, [memory.id], job, policy=policy(), actor=BY).sweep
+def decided(store: Memories, of: Memory | Sequence[Memory], job: SweepJob) -> Sweep:
+    ids = [m.id for m in ([of] if isinstance(of, Memory) else of)]
+    sweep = decide(store, ids, job, policy=policy(), actor=BY).sweep
     assert sweep is not None
     return sweep
 
