@@ -246,7 +246,8 @@ def put_back(
     """Return how rows should stand so that changes are undone, and the rows that have changed since.
 
     A row that stands already as it stood before, by whatever way, needs nothing and overwrites nothing. What decay has
-    lowered for other readers since is no change: it stays lowered, and what was governed is put back.
+    lowered for other readers since is no change: it stays lowered, and what was governed is put back. Nor is that a
+    sync has looked at a document's file since.
 
     Args:
         newest_first: images, the last change first.
@@ -264,7 +265,7 @@ def put_back(
         elif _is_gone_for_good(image, state[row], taken):
             continue
         elif not same(state[row], image.before):
-            if (target := _but_for_shown(state[row], image) or _but_for_unread(state[row], image)) is None:
+            if (target := _but_for_shown(state[row], image) or _but_for_looked_at(state[row], image)) is None:
                 moved[row] = None
             else:
                 state[row] = target
@@ -299,15 +300,21 @@ def _but_for_shown(now: Mapping[str, Json] | None, image: Image) -> Columns | No
     return {**before, "shown": min(int(str(before["shown"])), int(str(now["shown"])))}
 
 
-def _but_for_unread(now: Mapping[str, Json] | None, image: Image) -> Columns | None:
-    """Return how a document stands put back, if gc alone has touched it since; None if anything else has, too.
+def _but_for_looked_at(now: Mapping[str, Json] | None, image: Image) -> Columns | None:
+    """Return how a document stands put back, if nothing else has touched it since; None if anything else has.
 
-    Gc has let it be read again, for a passage of it is gone: so it is to be still.
+    Either a sync has looked at its file again, and found the version that stands; or gc has let the file be read again,
+    for a passage is gone. What is known of the file is of another version then, so the next sync is to read it.
     """
     before, after = image.before, image.after
     if image.kind is not ImageKind.DOCUMENT or now is None or before is None or after is None:
         return None
-    unread: Columns = {"raw": "", "content": "", "size": 0, "mtime_ns": 0}
-    if not same(now, {**now, **unread}) or not same(now, {**after, **unread}):
-        return None
-    return {**before, **unread}
+    unseen: Columns = {"size": 0, "mtime_ns": 0}
+    if same({**now, **unseen}, {**after, **unseen}):
+        return {**before, **unseen}
+    if same({**now, **unseen}, {**before, **unseen}):
+        return dict(now)
+    unread: Columns = {**unseen, "raw": "", "content": ""}
+    if same(now, {**now, **unread}) and same(now, {**after, **unread}):
+        return {**before, **unread}
+    return None

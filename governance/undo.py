@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from governance.effects.undone import DOCUMENT, SEQ, disowned, occupied, standing_row, taken_by_gc
-from governance.hindrances import hindrances
+from governance.hindrances import hindrances, told_row
 from governance.images import memory_columns, put_back, same
 from governance.plan import Plan
 from governance.running import Run, begin, counts_of, ignore, never, resumed, run_to_end
-from governance.sweep import named
+from governance.sweep import NAMED, named
 from kb.errors import InputError, Refused, StalePlan, UnknownSweep
 from kb.model import MemoryId
 from kb.sweeps import Action, ActionKind, ImageKind, SweepId, SweepJob, SweepStatus
@@ -122,10 +122,10 @@ def _checked(tx: LedgerTx, sweep: Sweep) -> list[Action]:
     targets, moved = put_back(newest_first, current, taken_by_gc(tx, sweep))
     if moved := [*moved, *occupied(tx, targets), *disowned(tx, targets)]:
         count(Metric.SWEEPS_REFUSED, job=SweepJob.UNDO.value, why="stale")
-        shown = named([key.replace("\x1f", " ") for _, key in moved])
-        message = f"{len(moved):,} rows changed since sweep {sweep.id}, so nothing was undone: {shown}"
-        keys = tuple(key for _, key in moved)
-        raise StalePlan(message, hint=hindrances(tx, sweep, keys).hint, moved=keys)
+        shown = named([told_row(tx, row) for row in moved[: NAMED + 1]])
+        rows = "1 row" if len(moved) == 1 else f"{len(moved):,} rows"
+        message = f"{rows} changed since sweep {sweep.id}, so nothing was undone: {shown}"
+        raise StalePlan(message, hint=hindrances(tx, sweep, moved).hint, moved=tuple(key for _, key in moved))
     return _planned(tx, sweep, changes, {row for row, to in targets.items() if not same(to, current(*row))})
 
 
