@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from governance.decide import falls_at, last_to_fall, lines_of
@@ -12,6 +12,7 @@ from kb.evidence_rules import is_rejected
 from kb.ledger.governed import governed_row
 from kb.model import FOREVER, Kind, Standing
 from kb.reputation import REASON as PRIOR_REASON
+from kb.rolled_back import since_undone
 from kb.sweeps import SweepId
 from kb.trust import DAY_MS, effective, leaves_gate_at, passes, shown_confidence
 from kb.vouching import vouchers
@@ -80,6 +81,7 @@ def explain(memories: Memories, id_: MemoryId, policy: Policy, now: Instant) -> 
         memory = tx.memories.get([id_]).get(id_)
         if memory is None or memory.tenant != policy.tenant:
             raise UnknownMemory(f"there is no memory {id_} in tenant {policy.tenant}")
+        memory = replace(memory, standing_reason=since_undone(memory.standing_reason, tx.sweeps.get))
         decisions = tx.sweeps.of_memory(id_)
         evidence = told_in_order(tx.evidence.of_memory(id_), decisions)
         contradictions = tx.contradictions.of_memories([id_])

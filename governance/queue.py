@@ -10,7 +10,7 @@ from kb.clock import iso
 from kb.evidence_rules import is_rejected
 from kb.ledger.looking import START, Place
 from kb.model import FOREVER, Kind, MemoryId, Standing
-from kb.rolled_back import is_rolled_back
+from kb.rolled_back import is_rolled_back, since_undone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,7 +156,7 @@ def _quarantined(tx: LedgerTx, tenant: str, _: Instant) -> Iterator[ReviewItem]:
         for memory in page:
             if _is_decided(tx, memory):
                 continue
-            said = memory.standing_reason or "quarantined"
+            said = since_undone(memory.standing_reason, tx.sweeps.get) or "quarantined"
             yield ReviewItem(memory=memory, why=Waits.QUARANTINED, since=memory.updated_at, said=said)
         after = page[-1].id
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kb.clock import iso
 from kb.model import FOREVER
+from kb.rolled_back import since_undone
 from kb.trust import effective, leaves_gate_at
 
 if TYPE_CHECKING:
     from kb.memories import Memories
     from kb.model import Json, Memory
     from kb.search import Hit, SearchResult, Suppressed
+    from kb.sweeps import Sweep, SweepId
 
 
 def memory_object(memories: Memories, memory: Memory) -> dict[str, Json]:
@@ -30,7 +33,7 @@ def memory_object(memories: Memories, memory: Memory) -> dict[str, Json]:
         "heading_path": list(memory.passage.heading_path),
         "page": memory.passage.page,
         "standing": memory.standing.value,
-        "standing_reason": memory.standing_reason,
+        "standing_reason": since_undone(memory.standing_reason, partial(_sweep, memories)),
         "confidence": trust.confidence,
         "effective_confidence": round(effective(trust, now, half_life), 6),
         "verified": trust.verified,
@@ -42,6 +45,11 @@ def memory_object(memories: Memories, memory: Memory) -> dict[str, Json]:
         "metadata": dict(memory.metadata),
         "text": memory.text,
     }
+
+
+def _sweep(memories: Memories, id_: SweepId) -> Sweep | None:
+    with memories.ledger.read() as tx:
+        return tx.sweeps.get(id_)
 
 
 def search_object(result: SearchResult) -> dict[str, Json]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kb.model import Standing
+from kb.sweeps import SweepId, SweepStatus
 from kb.telling import sayings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kb.model import Memory
-    from kb.sweeps import SweepId, Tombstone
+    from kb.sweeps import Sweep, Tombstone
 
 ROLLED_BACK = "rolled back"
 DESCENDS = "descends from what was rolled back"
 KEPT_OUT, ERASED = "kept out by sweep", "erased by sweep"  # likewise, of what says again what was taken out
 ROOT_CODE, DESCENT_CODE = "rolled_back", "descends_from_rolled_back"  # reasons of a sweep's actions
 CODES = frozenset({ROOT_CODE, DESCENT_CODE})
+_ADVICE = re.compile(r"`kb govern undo (?P<sweep>\w+)`(?: or `kb memory restore ID`)? lets it back")  # of `why_barred`
 
 
 def is_rolled_back(memory: Memory) -> bool:
@@ -46,6 +49,20 @@ def why_barred(tombstone: Tombstone) -> str:
     if tombstone.reason in CODES:
         return f"{said_of(ROLLED_BACK, sweep)}; `kb govern undo {sweep}` or `kb memory restore ID` lets it back"
     return f"{KEPT_OUT} {sweep} ({tombstone.reason or 'no reason given'}); `kb govern undo {sweep}` lets it back"
+
+
+def since_undone(reason: str, sweep: Callable[[SweepId], Sweep | None]) -> str:
+    """Return a standing reason that recommends no undo which was done since.
+
+    Args:
+        reason: as it was when the memory came.
+        sweep: returns a sweep as it stands now; not asked where the reason recommends nothing.
+    """
+    advice = _ADVICE.search(reason)
+    known = None if advice is None else sweep(SweepId(advice["sweep"]))
+    if advice is None or known is None or known.status is not SweepStatus.UNDONE:
+        return reason
+    return f"{reason[: advice.start()]}that was undone since: `kb memory restore ID` lets it back"
 
 
 def gravest(found: Sequence[Tombstone]) -> Tombstone | None:
