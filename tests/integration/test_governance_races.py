@@ -262,15 +262,16 @@ def test_what_a_newer_version_has_dropped_is_not_revived_without_its_document(st
     assert (says(store, LOAD), says(store, POISON), broken(store)) == ([], [], [])
 
 
-def test_an_undo_leaves_passages_with_a_document_that_somebody_touched_meanwhile(store: Memories, folder: Path) -> None:
+def test_an_undo_leaves_passages_with_a_document_that_somebody_changed_meanwhile(store: Memories, folder: Path) -> None:
     (done,) = roll_back(store, batch=poison(store, folder))
 
-    def touched() -> bool:
+    def changed() -> bool:
         read = only_document(store)
-        Store(store, "default", "docs", "run").touch(replace(read, mtime_ns=read.mtime_ns + 1))
+        with store.ledger.write() as tx:
+            tx.documents.put(replace(read, fingerprint=replace(read.fingerprint, metadata="other")))
         return False
 
-    undo(store, done.id, "default", actor="ann", policy=policy(), is_stopped=touched)
+    undo(store, done.id, "default", actor="ann", policy=policy(), is_stopped=changed)
     assert (len(says(store, LOAD)), says(store, POISON), broken(store)) == (1, [], [])
     with pytest.raises(StalePlan):
         undo(store, done.id, "default", actor="ann", policy=policy())
