@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 QUESTION = "What load does the Harbour Bridge carry?"
 TRUE = "The Harbour Bridge carries a load of 40 tons on dry days."
 FALSE = "The Harbour Bridge carries a load of 55 tons on dry days."
+LOAD = re.compile(r"(?<![\w.:-])55(?!\w|[.:]\d)")  # of the false side; digits of an id or an instant are none
 
 
 def told(folder: Path, *script: Callable[[Memories, Memory, Task], str]) -> tuple[Answer, str]:
@@ -82,7 +84,7 @@ def test_a_side_that_may_not_speak_any_more_is_in_no_task_answer_or_record(tmp_p
     answer, kept = told(tmp_path, leave, write)
     assert [len(task.conflicts) for task in tasks] == [1, 0]
     assert answer.outcome is Outcome.ANSWERED
-    assert "55" not in json.dumps(as_json(answer)) + kept
+    assert not LOAD.search(json.dumps(as_json(answer)) + kept)
 
 
 def test_a_side_that_goes_while_a_draft_is_checked_is_not_told_either(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_side_that_goes_while_a_draft_is_checked_is_not_told_either(tmp_path: 
 
     answer, kept = told(tmp_path, write)
     assert (answer.outcome, answer.conflicts) == (Outcome.ANSWERED, ())
-    assert "55" not in json.dumps(as_json(answer)) + kept
+    assert not LOAD.search(json.dumps(as_json(answer)) + kept)
 
 
 def test_a_side_whose_quoted_source_has_gone_is_told_in_the_words_of_another() -> None:

@@ -91,13 +91,13 @@ def test_a_ledger_that_refuses_the_write_costs_no_answer_and_gets_it_once_it_can
 ) -> None:
     """The database itself refuses: a table of it is away."""
     id_ = remember(store, BRIDGE)
-    with sqlite3.connect(tmp_path / "data" / LEDGER_FILE) as ledger:
+    with sqlite3.connect(tmp_path / "kb" / LEDGER_FILE) as ledger:
         ledger.execute("ALTER TABLE answers RENAME TO away")
     first = asked(store, tmp_path)
     assert (first.outcome, first.citations[0].memory_id) == (Outcome.ANSWERED, id_)
     assert [d for d in first.degraded if d.startswith("write_back:") and "kept for later" in d]
     assert spooled(tmp_path) == [first.answer_id]
-    with sqlite3.connect(tmp_path / "data" / LEDGER_FILE) as ledger:
+    with sqlite3.connect(tmp_path / "kb" / LEDGER_FILE) as ledger:
         ledger.execute("ALTER TABLE away RENAME TO answers")
     second = asked(store, tmp_path)
     assert (second.degraded, spooled(tmp_path), answers(store)) == ((), [], 2)
@@ -113,7 +113,7 @@ def test_a_ledger_that_refuses_the_write_costs_no_answer_and_gets_it_once_it_can
 def test_a_writer_that_never_ends_costs_no_answer(store: Memories, tmp_path: Path) -> None:
     """It is waited for as long as any writer is."""
     remember(store, BRIDGE)
-    holder = sqlite3.connect(tmp_path / "data" / LEDGER_FILE, isolation_level=None)
+    holder = sqlite3.connect(tmp_path / "kb" / LEDGER_FILE, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     first = asked(store, tmp_path)
     holder.execute("ROLLBACK")
