@@ -120,7 +120,7 @@ def forget(
         policy: of the tenant.
         actor: a person.
         reason: in the person's own words; stays in the journal, unless it quotes what goes.
-        consent: asked once with what would go; raises to decline.
+        consent: asked with what would go, and again when more would by the time of the answer; raises to decline.
         caches: grade caches that are open in this process.
 
     Raises:

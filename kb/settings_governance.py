@@ -77,7 +77,12 @@ class JobsSettings(BaseModel):
     reconcile: str = Field(default="hourly :15", description="compare ledger and index, and repair")
     gc: str = Field(default="daily 04:30", description="erase what was retired long enough ago; tidy caches")
     verify_index: str = Field(default="daily 05:00", description="search for a sample of memories by themselves")
-    attempts: int = Field(default=3, ge=1, le=20, description="runs of one slot before it counts as failed")
+    attempts: int = Field(
+        default=3,
+        ge=1,
+        le=20,
+        description="runs of one slot before it counts as failed; those told to stop do not count",
+    )
     backoff_seconds: float = Field(default=60.0, ge=0, description="before the second attempt; doubles with each")
     misfire_hours: float = Field(
         default=168.0, gt=0, description="how late a slot may still run; older ones are passed over"
